@@ -12,7 +12,8 @@ async fn nodes_of_counts_and_downgraded_writers_get_the_acls_of_their_paths() {
         directories: Permission::READ,
         contenders: Permission::CREATE,
     };
-    let (client, path) = (owner(acls).await, path("acl"));
+    let client = owner(acls).await;
+    let path = path("acl");
     let reading = read_write(&client, &format!("{path}/lock"))
         .write()
         .acquire()
@@ -38,7 +39,8 @@ async fn a_client_that_may_delete_in_the_directory_can_break_a_lock_and_the_hold
         contenders: Permission::NONE,
     })
     .await;
-    let (stranger, path) = (client().await, path("acl-open"));
+    let stranger = client().await;
+    let path = path("acl-open");
     let guard = mutex(&owner, &path).acquire().await.unwrap();
     assert!(matches!(
         stranger.get_data(guard.node()).await,

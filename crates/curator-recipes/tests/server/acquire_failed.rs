@@ -19,7 +19,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_continues_in_a_new_session_after_the_reply_that_its_session_is_unknown() {
     let (proxy, client) = behind_proxy().await;
-    let (steady, path) = (support::client().await, path("unknown-session"));
+    let steady = support::client().await;
+    let path = path("unknown-session");
     let held = mutex(&steady, &path).acquire().await.unwrap();
     proxy.alter_next_reply(OpCode::GetData, |reply| {
         reply.truncate(16);
@@ -61,7 +62,8 @@ async fn locks_created_before_the_first_session_are_acquired_in_it() {
     server.restart().await.unwrap();
     assert!(soon(states.wait_for(client::ConnectionState::Connected)).await);
     let (guard, lease) = soon(early).await.unwrap();
-    let (guard, lease) = (guard.unwrap(), lease.unwrap());
+    let guard = guard.unwrap();
+    let lease = lease.unwrap();
     // The client did not know its address when the locks were created.
     assert_eq!(
         &client.get_data(guard.node()).await.unwrap().0[..],
@@ -75,7 +77,8 @@ async fn locks_created_before_the_first_session_are_acquired_in_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_whose_place_is_deleted_more_often_than_the_policy_retries_gives_up() {
-    let (holder, path) = (support::client().await, path("place-deleted"));
+    let holder = support::client().await;
+    let path = path("place-deleted");
     let twice = RetryNTimes::new(2, PAUSE).unwrap();
     let (_proxy, waiter) = behind_proxy_with(|builder| builder.retry_policy(twice)).await;
     let held = mutex(&holder, &path).acquire().await.unwrap();

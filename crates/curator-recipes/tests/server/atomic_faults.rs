@@ -37,7 +37,8 @@ async fn impatient() -> (FaultProxy, CuratorClient) {
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test]
 async fn a_lost_reply_is_outcome_unknown_for_each_kind_of_conditional_write() {
-    let ((proxy, client), others) = (impatient().await, client().await);
+    let others = client().await;
+    let (proxy, client) = impatient().await;
     let is_unknown = |error: ValueError| matches!(error, ValueError::OutcomeUnknown { .. });
     for (name, fault) in FAULTS {
         let base = path("atomic-faults/writes");
@@ -48,7 +49,9 @@ async fn a_lost_reply_is_outcome_unknown_for_each_kind_of_conditional_write() {
             .await
             .unwrap();
         let at = |kind: &str| long(&client, &format!("{base}/{kind}"));
-        let (added, compared, initialized) = (at("added"), at("compared"), at("initialized"));
+        let added = at("added");
+        let compared = at("compared");
+        let initialized = at("initialized");
         fault(&proxy, OpCode::Create2);
         assert!(
             is_unknown(soon(added.increment()).await.unwrap_err()),
@@ -148,7 +151,8 @@ async fn a_dropped_change_is_applied_at_most_once() {
 
 #[tokio::test]
 async fn a_receipt_is_adopted_after_a_restart_and_its_concurrent_use_is_reported() {
-    let (one, other) = (client().await, client().await);
+    let one = client().await;
+    let other = client().await;
     let path = path("atomic-faults/taken");
     let with_receipt = |client| long(client, &path).exactly_once(receipt(&path)).unwrap();
     let first = with_receipt(&one);
@@ -180,7 +184,8 @@ async fn a_receipt_is_adopted_after_a_restart_and_its_concurrent_use_is_reported
 #[tokio::test]
 async fn a_lost_reply_during_concurrent_use_of_a_receipt_is_outcome_unknown() {
     let (proxy, one) = behind_proxy().await;
-    let (other, path) = (client().await, path("atomic-faults/doubt"));
+    let other = client().await;
+    let path = path("atomic-faults/doubt");
     let with_receipt = |client| long(client, &path).exactly_once(receipt(&path)).unwrap();
     let first = with_receipt(&one);
     first.increment().await.unwrap();
@@ -215,7 +220,8 @@ async fn a_lost_reply_during_concurrent_use_of_a_receipt_is_outcome_unknown() {
 #[tokio::test]
 async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
     let (proxy, client) = behind_proxy().await;
-    let (other, path) = (crate::support::client().await, path("atomic-faults/late"));
+    let other = crate::support::client().await;
+    let path = path("atomic-faults/late");
     let number = long(&client, &path).exactly_once(receipt(&path)).unwrap();
     number.increment().await.unwrap();
     proxy.reset_counts();
@@ -279,7 +285,8 @@ async fn a_change_that_gives_up_after_a_lost_reply_is_outcome_unknown() {
 
 #[tokio::test]
 async fn encoded_data_that_the_codec_cannot_decode_is_not_written() {
-    let (client, path) = (client().await, path("atomic-faults/codec"));
+    let client = client().await;
+    let path = path("atomic-faults/codec");
     let codec = (
         |_: &String| vec![0xff_u8],
         |data: &[u8]| String::from_utf8(data.to_vec()),
@@ -292,7 +299,8 @@ async fn encoded_data_that_the_codec_cannot_decode_is_not_written() {
 
 #[tokio::test]
 async fn creating_missing_parents_does_not_count_as_a_conflict() {
-    let (client, path) = (client().await, path("atomic-faults/alone"));
+    let client = client().await;
+    let path = path("atomic-faults/alone");
     let never = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
     let number = long(&client, &path)
         .with_retry_policy(never)
@@ -305,10 +313,8 @@ async fn creating_missing_parents_does_not_count_as_a_conflict() {
 #[tokio::test]
 async fn a_version_of_minus_one_is_refused() {
     let (proxy, client) = behind_proxy().await;
-    let (other, path) = (
-        crate::support::client().await,
-        path("atomic-faults/minus-one"),
-    );
+    let other = crate::support::client().await;
+    let path = path("atomic-faults/minus-one");
     let number = long(&client, &path);
     number.increment().await.unwrap();
     // The offset of the version: after the header, the length, eight bytes of data, and four fields
@@ -382,7 +388,8 @@ impl ValueCodec<i64> for DecodesOnce {
 
 #[tokio::test]
 async fn nothing_is_decoded_after_the_write() {
-    let (client, path) = (client().await, path("late-codec"));
+    let client = client().await;
+    let path = path("late-codec");
     let number =
         DistributedAtomicValue::with_codec(&client, &path, DecodesOnce(AtomicU32::new(0)), 0)
             .unwrap();

@@ -40,7 +40,8 @@ struct Denied {
 
 impl Denied {
     async fn with(path: String, permissions: Permission) -> Self {
-        let ((proxy, client), admin) = (behind_proxy().await, connected().await);
+        let (proxy, client) = behind_proxy().await;
+        let admin = connected().await;
         let acl = [Acl::new(permissions | Permission::ADMIN, AuthId::anyone())];
         admin
             .create()
@@ -109,7 +110,8 @@ impl Denied {
             .filter(of_path("path"))
             .map(|line| line.message.clone())
             .collect();
-        let (all, minutes) = (messages.len(), self.since.elapsed().as_secs() / 60);
+        let all = messages.len();
+        let minutes = self.since.elapsed().as_secs() / 60;
         messages.dedup();
         assert!((all - messages.len()) as u64 <= minutes, "{lines:#?}");
         messages

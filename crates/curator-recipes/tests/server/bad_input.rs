@@ -42,7 +42,8 @@ async fn the_root_and_unusual_valid_paths_can_be_locks() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn foreign_children_have_no_effect() {
-    let (client, path) = (client().await, path("foreign"));
+    let client = client().await;
+    let path = path("foreign");
     for foreign in [
         "-foo",
         "zfoo",
@@ -83,7 +84,8 @@ async fn an_invalid_driver_is_rejected_when_it_is_given_to_a_lock() {
         prefix,
         mark: "-X-",
     };
-    let (client, path) = (client().await, path("driver"));
+    let client = client().await;
+    let path = path("driver");
     for bad in ["", "a/ID-X-", "no-id-X-", "ID-Y-", "ID\0-X-"] {
         let error = mutex(&client, &path).with_driver(named(bad)).unwrap_err();
         assert!(

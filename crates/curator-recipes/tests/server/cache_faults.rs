@@ -62,7 +62,8 @@ pub(crate) async fn assert_equals_servers(cache: &CuratorCache, client: &Curator
 /// version.
 #[tokio::test]
 async fn a_node_replaced_during_an_outage_is_reported_as_deleted_and_created() {
-    let ((proxy, client), writer) = (behind_proxy().await, connected().await);
+    let (proxy, client) = behind_proxy().await;
+    let writer = connected().await;
     let root = create_tree(&writer, "cache-replaced").await;
     let cache = cache(&client, &root).start().unwrap();
     let mut events = cache.events();
@@ -125,7 +126,8 @@ async fn a_node_replaced_during_an_outage_is_reported_as_deleted_and_created() {
 #[tokio::test]
 async fn a_loading_cache_knows_nothing_and_a_child_deleted_between_the_listing_and_its_read_is_absent()
  {
-    let ((proxy, client), writer) = (behind_proxy().await, connected().await);
+    let (proxy, client) = behind_proxy().await;
+    let writer = connected().await;
     let root = create_tree(&writer, "cache-between").await;
     // The first `multiRead` reads the root and the names of its children, the second reads the
     // children.
@@ -220,7 +222,8 @@ async fn closing_ends_a_cache_during_an_outage() {
 /// Each catch-up finds a new directory, and so reads in several rounds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_resync_does_not_restart_a_catch_up_forever() {
-    let ((proxy, client), writer) = (behind_proxy().await, connected().await);
+    let (proxy, client) = behind_proxy().await;
+    let writer = connected().await;
     let root = create_tree(&writer, "cache-resync-catch-up").await;
     let cache = cache(&client, &root)
         .resync_every(Duration::from_millis(1))
@@ -252,11 +255,9 @@ async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_change
     const PASSING: usize = 66_000;
     /// The most nodes that a cache reads in one request (`MAX_REPLY` / `MIN_NODE`).
     const BATCH: usize = 512;
-    let ((proxy, client), writer, root) = (
-        behind_proxy().await,
-        connected().await,
-        path("cache-overflow"),
-    );
+    let (proxy, client) = behind_proxy().await;
+    let writer = connected().await;
+    let root = path("cache-overflow");
     create(&writer, &root, b"").await;
     let other = cache(&client, &path("cache-overflow-other"))
         .start()
@@ -333,7 +334,8 @@ async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_change
 /// Creates nodes with these numbers, and deletes them. A cache records a change of each, but none
 /// is left to read.
 async fn create_and_delete_children(client: &CuratorClient, dir: &str, numbers: Range<usize>) {
-    let (mut creation, mut deletion) = (client.transaction(), client.transaction());
+    let mut creation = client.transaction();
+    let mut deletion = client.transaction();
     for number in numbers {
         let child = format!("{dir}/passing-{number:05}");
         creation = creation.create(&child, "", CreateMode::Persistent).unwrap();
@@ -346,7 +348,8 @@ async fn create_and_delete_children(client: &CuratorClient, dir: &str, numbers: 
 /// Before `caught_up` returns, a cache may contain a part of the transaction's changes.
 #[tokio::test]
 async fn a_cache_that_has_caught_up_contains_every_change_of_a_transaction() {
-    let (client, writer) = (connected().await, connected().await);
+    let client = connected().await;
+    let writer = connected().await;
     let root = create_tree(&writer, "cache-transaction").await;
     let cache = cache(&client, &root).start().unwrap();
     soon(cache.ready()).await.unwrap();
@@ -427,12 +430,15 @@ async fn events_of_random_changes_under_faults_replay_to_the_tree_and_never_regr
     let settings = |builder: curator_recipes::client::CuratorClientBuilder| {
         builder.operation_timeout(Duration::from_millis(500))
     };
-    let ((proxy, client), writer) = (behind_proxy_with(settings).await, connected().await);
+    let (proxy, client) = behind_proxy_with(settings).await;
+    let writer = connected().await;
     let root = path("cache-churn");
     create(&writer, &root, b"").await;
     let cache = cache(&client, &root).event_capacity(4_096).start().unwrap();
     let mut events = cache.events();
-    let (mut replay, mut late, mut late_events) = (Replay::default(), Replay::default(), None);
+    let mut replay = Replay::default();
+    let mut late = Replay::default();
+    let mut late_events = None;
     for round in 0..30 {
         churn(&writer, &root, &mut numbers, 20).await;
         inject_fault(&proxy, numbers.below(6)).await;
@@ -462,7 +468,8 @@ async fn inject_fault(proxy: &FaultProxy, fault: usize) {
 /// watches.
 #[tokio::test]
 async fn a_cache_whose_session_cannot_be_resumed_sees_later_changes() {
-    let ((proxy, client), writer) = (behind_proxy().await, connected().await);
+    let (proxy, client) = behind_proxy().await;
+    let writer = connected().await;
     let root = create_tree(&writer, "replaced").await;
     let cache = cache(&client, &root).start().unwrap();
     soon(cache.ready()).await.unwrap();

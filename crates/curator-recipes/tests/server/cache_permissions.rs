@@ -22,7 +22,8 @@ struct Scene {
 
 impl Scene {
     async fn new(name: &str) -> Self {
-        let ((proxy, client), owner) = (behind_proxy().await, owner().await);
+        let (proxy, client) = behind_proxy().await;
+        let owner = owner().await;
         let root = path(name);
         for below in ["", "/a", "/a/x", "/a/x/y", "/b"] {
             create(&owner, &format!("{root}{below}"), b"1").await;
@@ -289,7 +290,8 @@ async fn a_child_that_is_created_while_its_parent_becomes_readable_is_found() {
         .settles(&cache, &["/", "/a", "/a/x", "/a/x/y", "/b"])
         .await;
     scene.show("/c").await;
-    let ((forward, forwarded), (read, is_read)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+    let (forward, forwarded) = mpsc::channel::<()>();
+    let (read, is_read) = mpsc::channel::<()>();
     scene.proxy.alter_next_reply(OpCode::MultiRead, move |_| {
         read.send(()).unwrap();
         // The proxy holds what follows the reply, too.

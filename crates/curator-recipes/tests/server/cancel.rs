@@ -16,7 +16,8 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
         .enable_all()
         .build()
         .unwrap();
-    let ((proxy, client), path) = (runtime.block_on(behind_proxy()), path("drop-outside"));
+    let (proxy, client) = runtime.block_on(behind_proxy());
+    let path = path("drop-outside");
     runtime.block_on(free(&client, &[&path]));
     for held in [OpCode::Create2, OpCode::GetChildren] {
         proxy.reset_counts();
@@ -40,8 +41,9 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
     let (proxy, client) = behind_proxy().await;
-    let (steady, path) = (self::client().await, path("drop-session"));
-    // The directory exists, so the next create is the create of the queue node.
+    let steady = self::client().await;
+    let path = path("drop-session");
+    // The directory exists, so the next create is that of the queue node.
     free(&client, &[&path]).await;
     proxy.swallow_next_reply(OpCode::Create2);
     let mutex = mutex(&client, &path);
@@ -60,7 +62,8 @@ const ACQUIRES: usize = 300;
 /// One task works with a guard, and does not poll its other acquires meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_and_another_acquire_are_sent_before_any_request_of_unpolled_acquires() {
-    let ((proxy, client), dir) = (behind_proxy().await, path("unpolled"));
+    let (proxy, client) = behind_proxy().await;
+    let dir = path("unpolled");
     let free = non_reentrant(&client, &path("free"));
     let guard = soon(free.acquire()).await.unwrap();
     // Each acquire is polled once, and the replies are held back.

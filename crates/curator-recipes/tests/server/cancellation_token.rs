@@ -12,15 +12,11 @@ async fn a_token_is_cancelled_by_the_release_of_the_last_guard_unless_it_is_for_
     let mutex = mutex(&holder, &path("token/released"));
     for drops in [true, false] {
         let tasks = Handle::current().metrics().num_alive_tasks();
-        let (guard, again) = (
-            mutex.acquire().await.unwrap(),
-            mutex.acquire().await.unwrap(),
-        );
-        let (token, other, on_loss) = (
-            again.cancellation_token(),
-            again.cancellation_token(),
-            again.cancellation_token_on_loss(),
-        );
+        let guard = mutex.acquire().await.unwrap();
+        let again = mutex.acquire().await.unwrap();
+        let token = again.cancellation_token();
+        let other = again.cancellation_token();
+        let on_loss = again.cancellation_token_on_loss();
         assert!(Handle::current().metrics().num_alive_tasks() > tasks);
         again.release().await.unwrap();
         // Cancelling a token ends neither the lock nor the other tokens.
@@ -48,7 +44,8 @@ fn a_token_is_cancelled_when_the_runtime_ends() {
             .build()
             .unwrap()
     };
-    let (servers, clients) = (runtime(), runtime());
+    let servers = runtime();
+    let clients = runtime();
     let proxy = servers.block_on(proxy());
     let (guard, token) = clients.block_on(async {
         let guard = mutex(

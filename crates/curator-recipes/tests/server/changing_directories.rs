@@ -65,7 +65,8 @@ async fn disturb<T>(
 async fn an_acquire_that_may_wait_never_gives_up_because_directories_change() {
     let (proxy, client, top, lock) = contender().await;
     // More changes than it makes immediate attempts.
-    let (wanted, logs) = (mutex(&client, &lock), Logs::at(Level::WARN));
+    let wanted = mutex(&client, &lock);
+    let logs = Logs::at(Level::WARN);
     let acquiring = tokio::spawn(logs.capture(async move { wanted.acquire().await }));
     let (changes, acquired) = disturb(&proxy, acquiring, &top, 20).await;
     let guard = acquired.unwrap();
@@ -124,7 +125,9 @@ async fn an_acquire_that_may_not_wait_makes_several_attempts_while_directories_c
 /// Directories that cannot be created are an error at once, and none of them is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_below_a_node_that_permits_no_children_fails() {
-    let (client, read_only, ephemeral) = (client().await, path("read-only"), path("ephemeral"));
+    let client = client().await;
+    let read_only = path("read-only");
+    let ephemeral = path("ephemeral");
     create_dir_without_create(&client, &read_only).await;
     client
         .create()
@@ -177,7 +180,8 @@ async fn many_multi_locks_of_overlapping_fresh_paths_are_all_acquired() {
     }
     let mut numbers = Numbers(48);
     for _ in 0..3 {
-        let (top, mut acquires) = (path("fleet"), JoinSet::new());
+        let top = path("fleet");
+        let mut acquires = JoinSet::new();
         for client in &clients {
             let mut all: Vec<_> = (0..PATHS)
                 .map(|path| format!("{top}/{}/lock-{path}", path % 4))
@@ -213,7 +217,8 @@ async fn many_multi_locks_of_deep_paths_in_one_client_stay_below_its_limit_of_re
         .connect()
         .await
         .unwrap();
-    let (top, mut acquires) = (path("deep"), JoinSet::new());
+    let top = path("deep");
+    let mut acquires = JoinSet::new();
     let deep = [0, 1].map(|path| format!("{top}/{path}{}", "/x".repeat(20)));
     for dir in &deep {
         client
@@ -251,7 +256,8 @@ async fn locks_and_latches_are_acquired_while_the_server_removes_empty_directori
     const CLIENTS: usize = 6;
     let often = TestingServer::builder().container_check_interval(Duration::from_millis(5));
     let server = often.start().await.unwrap();
-    let (together, mut clients) = (&Barrier::new(CLIENTS), Vec::new());
+    let together = &Barrier::new(CLIENTS);
+    let mut clients = Vec::new();
     for who in 0..CLIENTS {
         let client = gives_up_soon(&server.connect_string()).await;
         clients.push(async move {

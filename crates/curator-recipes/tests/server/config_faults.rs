@@ -65,8 +65,9 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
             // connection.
             let client =
                 behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(3_600)));
-            let ((proxy, client), writer, path) =
-                (client.await, connected().await, path("config/outage"));
+            let (proxy, client) = client.await;
+            let writer = connected().await;
+            let path = path("config/outage");
             write(&writer, &path, "0").await;
             if change == "replaced and written" {
                 write(&writer, &path, "1").await;
@@ -75,7 +76,9 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
                 write(&writer, &path, "1").await;
             }
             let config = number(&client, &path).open().await.unwrap();
-            let (values, mut states, before) = (config.values(), config.status(), Instant::now());
+            let values = config.values();
+            let mut states = config.status();
+            let before = Instant::now();
             unplug(&proxy, &client).await;
             let ConfigStatus::Stale { since } = until_status(&config, is_stale).await else {
                 unreachable!()
@@ -128,7 +131,8 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
 #[tokio::test]
 async fn while_the_session_is_suspended_the_value_is_stale() {
     let client = behind_proxy_with(|builder| builder.session_timeout(Duration::from_secs(2)));
-    let ((proxy, client), path) = (client.await, path("config/silence"));
+    let (proxy, client) = client.await;
+    let path = path("config/silence");
     write(&client, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
     let node = PersistentNode::builder(&client, format!("{path}-node"))
@@ -137,7 +141,8 @@ async fn while_the_session_is_suspended_the_value_is_stale() {
     soon(node.created()).await.unwrap();
     let observer = LeaderObserver::observe_latch(&client, format!("{path}-latch")).unwrap();
     soon(observer.leader()).await.unwrap();
-    let (values, handshakes) = (config.values(), proxy.handshakes());
+    let values = config.values();
+    let handshakes = proxy.handshakes();
     let reads = requests_of(&proxy, OpCode::GetData);
     proxy.hold_replies(OpCode::Sync);
     until_status(&config, is_stale).await;
@@ -184,16 +189,15 @@ async fn while_the_session_is_suspended_the_value_is_stale() {
 async fn while_reads_fail_after_a_change_the_value_and_the_cache_are_stale() {
     let short =
         |builder: CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(100));
-    let ((proxy, client), writer, path) = (
-        behind_proxy_with(short).await,
-        connected().await,
-        path("config/no-answer"),
-    );
+    let (proxy, client) = behind_proxy_with(short).await;
+    let writer = connected().await;
+    let path = path("config/no-answer");
     write(&writer, &path, "1").await;
     let config = soon(number(&client, &path).open()).await.unwrap();
     let cache = cache(&client, &path).start().unwrap();
     soon(cache.ready()).await.unwrap();
-    let (mut states, mut of_cache) = (config.status(), cache.state());
+    let mut states = config.status();
+    let mut of_cache = cache.state();
     states.mark_unchanged();
     of_cache.mark_unchanged();
     proxy.swallow_next_reply(OpCode::GetData);
@@ -212,11 +216,9 @@ async fn while_reads_fail_after_a_change_the_value_and_the_cache_are_stale() {
 /// Under a constant stream of writes, each reply may be followed by the next event.
 #[tokio::test]
 async fn a_value_that_changes_again_before_it_is_reported_has_its_status() {
-    let ((proxy, client), writer, path) = (
-        behind_proxy().await,
-        connected().await,
-        path("config/stream"),
-    );
+    let (proxy, client) = behind_proxy().await;
+    let writer = connected().await;
+    let path = path("config/stream");
     write(&writer, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
     write(&writer, &path, "two").await;
@@ -250,11 +252,9 @@ async fn a_value_that_changes_again_before_it_is_reported_has_its_status() {
 /// later connection is data of an ensemble that has lost writes.
 #[tokio::test]
 async fn a_value_is_replaced_by_an_older_one_only_over_a_later_connection() {
-    let ((proxy, client), writer, path) = (
-        behind_proxy().await,
-        connected().await,
-        path("config/older"),
-    );
+    let (proxy, client) = behind_proxy().await;
+    let writer = connected().await;
+    let path = path("config/older");
     write(&writer, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
     write(&writer, &path, "2").await;
@@ -262,7 +262,8 @@ async fn a_value_is_replaced_by_an_older_one_only_over_a_later_connection() {
     let older = |data: u8| {
         proxy.alter_next_reply(OpCode::GetData, move |reply| {
             // Offsets: the header, the length of the data, the data, czxid; then mzxid.
-            let (at, mzxid) = (20, 20 + 1 + 8);
+            let at = 20;
+            let mzxid = 20 + 1 + 8;
             reply[at] = data;
             reply[mzxid..mzxid + 8].copy_from_slice(&1_i64.to_be_bytes());
         });

@@ -117,7 +117,8 @@ impl Stage {
         {
             let most =
                 attempt * u64::try_from(MINUTES.as_millis() / MEAN_PAUSE.as_millis()).unwrap();
-            let (sent, requests) = (now - before, process.requests());
+            let sent = now - before;
+            let requests = process.requests();
             assert!(
                 sent <= most,
                 "{state} ({when}): {sent} requests, at most {most}: {requests:?}"

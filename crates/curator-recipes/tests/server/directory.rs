@@ -83,7 +83,8 @@ async fn directories_created_concurrently_by_other_clients_are_used() {
     let other = client().await;
     for existing in ["", "/a", "/a/lock"] {
         for held in [OpCode::Create2, OpCode::Multi] {
-            let ((proxy, client), top) = (behind_proxy().await, path("race"));
+            let (proxy, client) = behind_proxy().await;
+            let top = path("race");
             let dir = format!("{top}/a/lock");
             // The reply is outdated when the client receives it.
             proxy.hold_nth_reply(held, 1);
@@ -109,11 +110,11 @@ async fn directories_created_concurrently_by_other_clients_are_used() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_that_another_client_creates_is_used_where_the_parent_permits_no_create() {
-    let (owner, (proxy, client), top) = (owner().await, behind_proxy().await, path("race"));
-    let (ours, open) = (
-        Acl::new(Permission::ALL, AuthId::authed()),
-        Acl::new(Permission::ALL, AuthId::anyone()),
-    );
+    let owner = owner().await;
+    let (proxy, client) = behind_proxy().await;
+    let top = path("race");
+    let ours = Acl::new(Permission::ALL, AuthId::authed());
+    let open = Acl::new(Permission::ALL, AuthId::anyone());
     owner
         .create()
         .with_acl([ours, Acl::new(Permission::READ, AuthId::anyone())])
@@ -150,7 +151,8 @@ async fn a_directory_that_another_client_creates_is_used_where_the_parent_permit
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_rise_when_the_directory_is_recreated_and_sequence_numbers_restart() {
-    let (holder, path) = (client().await, path("token-of-a-new-directory"));
+    let holder = client().await;
+    let path = path("token-of-a-new-directory");
     let mutex = mutex(&holder, &path);
     let mut before = None;
     for _ in 0..3 {

@@ -44,13 +44,12 @@ impl Way {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_became_a_reader_keeps_its_sequence_number_session_and_token() {
     for way in Way::BOTH {
-        let (holder, path) = (client().await, path("reader-node"));
+        let holder = client().await;
+        let path = path("reader-node");
         let holding = lock(&holder, &path).with_lock_data(*b"the data");
         let writing = holding.write().acquire().await.unwrap();
-        let (token, (_, number)) = (
-            writing.fencing_token(),
-            id_and_number(writing.node().name(), "-__WRIT__"),
-        );
+        let token = writing.fencing_token();
+        let (_, number) = id_and_number(writing.node().name(), "-__WRIT__");
         let reading = way.become_reader(&holding, writing).await;
         assert_eq!(children(&holder, &path).await, [reading.node().name()]);
         assert_eq!(id_and_number(reading.node().name(), "-__READ__").1, number);
@@ -70,8 +69,11 @@ async fn a_writer_that_became_a_reader_keeps_its_sequence_number_session_and_tok
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downgrade_beside_other_guards_leaves_the_write_lock_to_them() {
-    let (holder, other, path) = (client().await, client().await, path("downgrade-one"));
-    let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
+    let holder = client().await;
+    let other = client().await;
+    let path = path("downgrade-one");
+    let holding = lock(&holder, &path);
+    let wanted = lock(&other, &path);
     // The last guard of the write lock may be released or downgraded.
     for is_released in [false, true] {
         let first = holding.write().acquire().await.unwrap();
@@ -124,8 +126,11 @@ async fn a_downgrade_beside_other_guards_leaves_the_write_lock_to_them() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downgrade_of_a_lock_whose_node_was_deleted_fails_with_lost() {
-    let (holder, other, path) = (client().await, client().await, path("downgrade-deleted"));
-    let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
+    let holder = client().await;
+    let other = client().await;
+    let path = path("downgrade-deleted");
+    let holding = lock(&holder, &path);
+    let wanted = lock(&other, &path);
     for guards in [1, 2] {
         let writing = holding.write().acquire().await.unwrap();
         let kept = if guards == 2 {
@@ -158,11 +163,10 @@ async fn a_downgrade_of_a_lock_whose_node_was_deleted_fails_with_lost() {
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_that_gives_up_releases_the_lock() {
     let (simulation, _process, holder) = gives_up().await;
-    let (other, path) = (
-        connect(&simulation.connect_string()).await,
-        "/downgrade-given-up",
-    );
-    let (holding, wanted) = (lock(&holder, path), lock(&other, path));
+    let other = connect(&simulation.connect_string()).await;
+    let path = "/downgrade-given-up";
+    let holding = lock(&holder, path);
+    let wanted = lock(&other, path);
     for is_applied in [true, false] {
         let writing = holding.write().acquire().await.unwrap();
         let waiting = spawn_acquire(arc(wanted.write().clone()));
@@ -196,12 +200,11 @@ async fn a_downgrade_that_gives_up_releases_the_lock() {
 /// The read lock exists already, so the downgrade only has to release the write lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downgrade_of_a_lost_lock_keeps_an_existing_read_lock() {
-    let (holder, other, path) = (
-        client().await,
-        client().await,
-        path("downgrade-beside-deleted"),
-    );
-    let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
+    let holder = client().await;
+    let other = client().await;
+    let path = path("downgrade-beside-deleted");
+    let holding = lock(&holder, &path);
+    let wanted = lock(&other, &path);
     let writing = holding.write().acquire().await.unwrap();
     let reading = holding.read().acquire().await.unwrap();
     let node = writing.node().clone();
@@ -233,9 +236,11 @@ async fn a_downgrade_of_a_lost_lock_does_not_wait_for_the_next_acquire_of_its_ow
         .flat_map(|reason| [(true, reason), (false, reason)])
     {
         let _row = Row::of((if reads { "reads" } else { "writes" }, reason));
-        let ((proxy, holder), other, path) =
-            (behind_proxy().await, client().await, path("downgrade-anew"));
-        let (ours, owner) = (lock(&holder, &path), OwnerId::new());
+        let (proxy, holder) = behind_proxy().await;
+        let other = client().await;
+        let path = path("downgrade-anew");
+        let ours = lock(&holder, &path);
+        let owner = OwnerId::new();
         let writing = ours.write().acquire_as(&owner).await.unwrap();
         lose(&writing, &proxy, reason).await;
         // A read acquire detects the deletion by itself.
@@ -265,7 +270,9 @@ async fn a_downgrade_of_a_lost_lock_does_not_wait_for_the_next_acquire_of_its_ow
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downgrade_that_is_not_permitted_leaves_only_the_write_node_to_delete() {
-    let (owner, client, path) = (owner().await, client().await, path("denied"));
+    let owner = owner().await;
+    let client = client().await;
+    let path = path("denied");
     owner.create().for_path(&path, "").await.unwrap();
     let writing = lock(&client, &path).write().acquire().await.unwrap();
     let node = writing.node().clone();
@@ -288,8 +295,11 @@ async fn a_downgrade_that_is_not_permitted_leaves_only_the_write_node_to_delete(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_loss_found_by_a_read_acquire_invalidates_the_guard_of_the_write_lock() {
-    let (holder, other, path) = (client().await, client().await, path("loss-beside"));
-    let (ours, owner) = (lock(&holder, &path), OwnerId::new());
+    let holder = client().await;
+    let other = client().await;
+    let path = path("loss-beside");
+    let ours = lock(&holder, &path);
+    let owner = OwnerId::new();
     let writing = ours.write().acquire_as(&owner).await.unwrap();
     other.delete().for_path(writing.node()).await.unwrap();
     let theirs = lock(&other, &path).write().acquire().await.unwrap();
@@ -304,17 +314,13 @@ async fn a_loss_found_by_a_read_acquire_invalidates_the_guard_of_the_write_lock(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_downgrade_leaves_the_write_lock_to_another_guard() {
-    let ((proxy, holder), other, path) = (
-        behind_proxy().await,
-        client().await,
-        path("downgrade-dropped"),
-    );
+    let (proxy, holder) = behind_proxy().await;
+    let other = client().await;
+    let path = path("downgrade-dropped");
     let holding = lock(&holder, &path);
     for is_sent in [false, true] {
-        let (first, second) = (
-            holding.write().acquire().await.unwrap(),
-            holding.write().acquire().await.unwrap(),
-        );
+        let first = holding.write().acquire().await.unwrap();
+        let second = holding.write().acquire().await.unwrap();
         proxy.hold_replies(OpCode::Multi);
         let downgrade = first.downgrade();
         if is_sent {

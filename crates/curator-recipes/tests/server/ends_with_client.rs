@@ -20,7 +20,9 @@ use crate::support::{
 
 #[tokio::test]
 async fn recipes_start_before_their_client_is_connected_and_end_with_it() {
-    let (proxy, others, base) = (proxy().await, connected().await, path("life"));
+    let proxy = proxy().await;
+    let others = connected().await;
+    let base = path("life");
     let at = |name: &str| format!("{base}/{name}");
     write(&others, &at("config"), "bad").await;
     proxy.refuse(true).unwrap();
@@ -32,19 +34,18 @@ async fn recipes_start_before_their_client_is_connected_and_end_with_it() {
         |client: &CuratorClient| PersistentNode::builder(client, at("node")).unwrap().start();
     let observer_of =
         |client: &CuratorClient| LeaderObserver::observe_latch(client, at("observed")).unwrap();
-    let (cache, node, observer, latch) = (
-        cache_of(&client),
-        node_of(&client),
-        observer_of(&client),
-        latch(&client, &at("latch")),
-    );
+    let cache = cache_of(&client);
+    let node = node_of(&client);
+    let observer = observer_of(&client);
+    let latch = latch(&client, &at("latch"));
     let lasting = configured(&client, &at("lasting"))
         .mode(CreateMode::Persistent)
         .start();
     let member = GroupMember::builder(&client, at("group"), "a")
         .unwrap()
         .start();
-    let (mut events, mut leaders) = (cache.events(), observer.changes());
+    let mut events = cache.events();
+    let mut leaders = observer.changes();
     let mut counts = SharedCount::new(&client, at("count"), 0).unwrap().changes();
     let config = number(&client, &at("config")).start(7);
     assert!(client.try_session().is_err() && *config.current() == 7);
@@ -143,7 +144,9 @@ fn a_latch_and_a_config_end_with_their_runtime() {
             .build()
             .unwrap()
     };
-    let (dying, steady, path) = (runtime(), runtime(), path("life-runtime"));
+    let dying = runtime();
+    let steady = runtime();
+    let path = path("life-runtime");
     let (client, latch, leadership, config): (_, _, _, Config<u32>) = dying.block_on(async {
         let server = TestingServer::shared().await;
         let client = builder(&server.connect_string(), SHORT_SESSION)

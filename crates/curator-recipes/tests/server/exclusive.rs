@@ -10,16 +10,19 @@ use crate::support::{Witness, client, mutex, path, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_instance_shared_by_twenty_tasks_is_fair_and_no_task_is_stuck() {
-    let (client, path) = (client().await, path("twenty-tasks"));
+    let client = client().await;
+    let path = path("twenty-tasks");
     let shared = mutex(&client, &path);
     let witness = Witness::default();
     let guard = shared.acquire().await.unwrap();
     let mut tasks = JoinSet::new();
     for who in 0..20 {
-        let (shared, witness) = (shared.clone(), witness.clone());
+        let shared = shared.clone();
+        let witness = witness.clone();
         let owner = OwnerId::new();
         let mut first = Box::pin({
-            let (shared, owner) = (shared.clone(), owner.clone());
+            let shared = shared.clone();
+            let owner = owner.clone();
             async move { soon(shared.acquire_as(&owner)).await.unwrap() }
         });
         // The first poll gives the acquire its place: in the lock's queue, or behind it within the
@@ -47,7 +50,8 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_no_task_is_stuck() {
 /// Other tests find only the violations that the witness detects.
 #[test]
 fn the_witness_detects_concurrent_holders_and_a_token_that_does_not_rise() {
-    let (alone, shared) = (false, true);
+    let alone = false;
+    let shared = true;
     let token = |number: i64| number.to_string().parse::<FencingToken>().unwrap();
     // Each entry is a holder: whether it shares, its token, and whether it leaves before the next
     // holder enters.

@@ -31,9 +31,12 @@ fn client_elsewhere() -> (tokio::runtime::Runtime, CuratorClient) {
 /// Runs four tasks that acquire the lock; returns the largest number of tasks that have held it at
 /// the same time.
 fn most_holders(client: &CuratorClient, lock: &AnyLock, owned: bool) -> usize {
-    let (witness, mut pool) = (Witness::default(), LocalPool::new());
+    let witness = Witness::default();
+    let mut pool = LocalPool::new();
     for who in 0..4 {
-        let (lock, client, witness) = (lock.clone(), client.clone(), witness.clone());
+        let lock = lock.clone();
+        let client = client.clone();
+        let witness = witness.clone();
         let task = async move {
             let owner = OwnerId::new();
             let guard = if owned {
@@ -93,10 +96,8 @@ fn a_reentrant_lock_rejects_an_unknown_owner_and_the_error_names_the_alternative
         );
         assert!(!lock.is_acquired_in_this_process());
     }
-    let (mutex, lock) = (
-        mutex(&client, &format!("{dir}/mutex")),
-        read_write(&client, &format!("{dir}/read-write")),
-    );
+    let mutex = mutex(&client, &format!("{dir}/mutex"));
+    let lock = read_write(&client, &format!("{dir}/read-write"));
     assert_refused(pool.run_until(mutex.acquire()).map(|_| true));
     assert_refused(
         pool.run_until(mutex.acquire_timeout(DEFAULT_TIMEOUT))

@@ -77,7 +77,8 @@ fn a_forked_child_holds_no_lock_and_its_drops_release_nothing_of_the_parent() {
 
             in_forked_child(|| {
                 let client = dropped_with_the_child.take().unwrap();
-                let (guard, lease) = (first.take().unwrap(), lease.take().unwrap());
+                let guard = first.take().unwrap();
+                let lease = lease.take().unwrap();
                 assert!(
                     !guard.is_valid()
                         && !lease.is_valid()
@@ -202,7 +203,8 @@ fn a_forked_child_that_drives_and_drops_its_runtime_does_not_affect_the_parents_
                 drop((client.take(), guard.take()));
             });
 
-            let (client, guard) = (client.take().unwrap(), guard.take().unwrap());
+            let client = client.take().unwrap();
+            let guard = guard.take().unwrap();
             home.as_ref().unwrap().block_on(async {
                 client.check_exists("/").await.unwrap();
                 // The parent has not driven its runtime meanwhile either, so one probe was overdue.
@@ -232,7 +234,8 @@ fn the_calls_of_each_recipe_fail_in_a_forked_child_and_the_parent_goes_on() {
     alone_on_shared_server(
         "forked::the_calls_of_each_recipe_fail_in_a_forked_child_and_the_parent_goes_on",
         || {
-            let (home, path) = (runtime(), path("forked-recipes"));
+            let home = runtime();
+            let path = path("forked-recipes");
             let at = |name: &str| format!("{path}/{name}");
             let client = home.block_on(client());
             let latch = LeaderLatch::builder(&client, at("latch")).unwrap().start();
@@ -308,7 +311,8 @@ fn calls_and_drops_end_in_a_child_that_is_forked_while_other_threads_use_the_rec
     alone_on_shared_server(
         "forked::calls_and_drops_end_in_a_child_that_is_forked_while_other_threads_use_the_recipes",
         || {
-            let (home, path) = (runtime(), path("forked-busy"));
+            let home = runtime();
+            let path = path("forked-busy");
             let (client, node, latch, cache) = home.block_on(async {
                 let client = client().await;
                 let node = PersistentNode::builder(&client, format!("{path}/node"))
@@ -379,7 +383,8 @@ fn a_change_with_a_receipt_fails_in_a_forked_child_while_another_one_is_in_progr
     alone_on_shared_server(
         "forked::a_change_with_a_receipt_fails_in_a_forked_child_while_another_one_is_in_progress",
         || {
-            let (home, path) = (runtime(), path("forked-receipt"));
+            let home = runtime();
+            let path = path("forked-receipt");
             let ((proxy, client), counter) = home.block_on(async {
                 let (proxy, client) = behind_proxy().await;
                 let counter = DistributedAtomicLong::new(&client, &path)

@@ -37,7 +37,9 @@ fn until_members(member: &GroupMember, wanted: &[&str]) -> impl Future<Output = 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_see_each_other_join_change_and_leave() {
-    let (one, other, group) = (connected().await, connected().await, path("group"));
+    let one = connected().await;
+    let other = connected().await;
+    let group = path("group");
     let a = member(&one, &group, "a");
     assert_eq!((a.id(), a.group().as_str()), ("a", &*group));
     soon(a.node().created()).await.unwrap();
@@ -71,12 +73,12 @@ async fn members_see_each_other_join_change_and_leave() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_member_or_close_leaves_no_node_and_others_stay() {
-    let (client, others, group) = (connected().await, connected().await, path("group-dropped"));
-    let (a, b, c) = (
-        member(&client, &group, "a"),
-        member(&others, &group, "b"),
-        member(&client, &group, "c"),
-    );
+    let client = connected().await;
+    let others = connected().await;
+    let group = path("group-dropped");
+    let a = member(&client, &group, "a");
+    let b = member(&others, &group, "b");
+    let c = member(&client, &group, "c");
     until_members(&b, &["a", "b", "c"]).await;
     let clone = a.clone();
     drop(a);
@@ -98,7 +100,8 @@ async fn a_dropped_member_or_close_leaves_no_node_and_others_stay() {
 
 #[tokio::test]
 async fn persistent_children_are_members_and_their_descendants_are_not() {
-    let (client, group) = (connected().await, path("group-deep"));
+    let client = connected().await;
+    let group = path("group-deep");
     create_node(
         &client,
         &format!("{group}/static"),
@@ -130,7 +133,8 @@ async fn persistent_children_are_members_and_their_descendants_are_not() {
 
 #[tokio::test]
 async fn an_invalid_id_is_rejected() {
-    let (client, group) = (connected().await, path("group-invalid"));
+    let client = connected().await;
+    let group = path("group-invalid");
     for id in ["", "a/b", "..", "."] {
         assert!(GroupMember::builder(&client, &group, id).is_err(), "{id}");
     }

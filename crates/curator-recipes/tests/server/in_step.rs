@@ -44,7 +44,8 @@ fn until_current(
     cache: &CuratorCache,
     way: &'static str,
 ) -> impl Future<Output = (bool, bool, bool, bool)> {
-    let (cache, mut events) = (cache.clone(), cache.events());
+    let mut events = cache.events();
+    let cache = cache.clone();
     in_wake(async move {
         assert!(
             !seen(&cache).0,
@@ -80,11 +81,9 @@ async fn the_states_of_a_cache_agree_when_it_becomes_current() {
     // The failed reads of an outage are reported after this time.
     let soon_failing =
         |builder: CuratorClientBuilder| builder.connection_timeout(Duration::from_millis(500));
-    let ((proxy, client), writer, root) = (
-        behind_proxy_with(soon_failing).await,
-        connected().await,
-        path("step-cache"),
-    );
+    let (proxy, client) = behind_proxy_with(soon_failing).await;
+    let writer = connected().await;
+    let root = path("step-cache");
     create(&writer, &root, b"1").await;
     let caches = WAYS.map(|_| {
         CuratorCache::builder(&client, &root)
@@ -133,7 +132,8 @@ async fn the_states_of_a_cache_agree_when_it_becomes_current() {
 
 #[tokio::test]
 async fn a_config_reports_a_value_and_its_status_together() {
-    let (client, writer) = (connected().await, connected().await);
+    let client = connected().await;
+    let writer = connected().await;
     for way in ["value", "status"] {
         let path = path("step-config");
         let config: Config<u32> = number(&client, &path)
@@ -209,7 +209,8 @@ async fn the_states_of_a_latch_agree_when_its_term_begins_and_ends() {
             ((true, true, true), true),
             "{way}"
         );
-        let (aside, ended) = (latch.clone(), latch.clone());
+        let aside = latch.clone();
+        let ended = latch.clone();
         let ended = in_wake(async move {
             let _ = ended
                 .state()
@@ -244,7 +245,9 @@ async fn the_states_of_a_latch_agree_when_its_term_begins_and_ends() {
 
 #[tokio::test]
 async fn the_states_of_an_observer_and_of_a_selector_agree() {
-    let (client, other, path) = (connected().await, connected().await, path("step-selector"));
+    let client = connected().await;
+    let other = connected().await;
+    let path = path("step-selector");
     let observer = LeaderObserver::observe_selector(&client, &path).unwrap();
     soon(
         observer
@@ -284,7 +287,8 @@ async fn the_states_of_an_observer_and_of_a_selector_agree() {
 
 #[tokio::test]
 async fn the_states_of_a_persistent_node_agree() {
-    let (client, other) = (connected().await, connected().await);
+    let client = connected().await;
+    let other = connected().await;
     for way in ["created", "state"] {
         let path = path("step-node");
         let node = PersistentNode::builder(&client, &path).unwrap().start();

@@ -42,11 +42,9 @@ async fn until_settled(client: &CuratorClient) {
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
-    let ((proxy, cut_off), others, path) = (
-        with_a_brief_session().await,
-        connected().await,
-        path("latch-old-node"),
-    );
+    let (proxy, cut_off) = with_a_brief_session().await;
+    let others = connected().await;
+    let path = path("latch-old-node");
     let ((first, term), second) = leader_and_follower(&cut_off, &others, &path).await;
     lose_session_but_not_its_node(&proxy, &term).await;
     proxy.heal();
@@ -69,11 +67,9 @@ async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn latches_closed_or_opened_during_an_outage_do_not_lead_by_an_old_node() {
-    let ((proxy, cut_off), others, path) = (
-        with_a_brief_session().await,
-        connected().await,
-        path("latch-reopened"),
-    );
+    let (proxy, cut_off) = with_a_brief_session().await;
+    let others = connected().await;
+    let path = path("latch-reopened");
     let old = latch(&cut_off, &path);
     let term = until_leader(&old).await;
     lose_session_but_not_its_node(&proxy, &term).await;
@@ -107,9 +103,10 @@ async fn latches_closed_or_opened_during_an_outage_do_not_lead_by_an_old_node() 
 /// 645.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn participants_reconnecting_while_the_leader_closes_lead_by_their_existing_nodes() {
-    let ((second_proxy, second), (third_proxy, third)) =
-        (behind_proxy().await, behind_proxy().await);
-    let (client, path) = (connected().await, path("latch-reconnect"));
+    let (second_proxy, second) = behind_proxy().await;
+    let (third_proxy, third) = behind_proxy().await;
+    let client = connected().await;
+    let path = path("latch-reconnect");
     let ((first, _), second_latch) = leader_and_follower(&client, &second, &path).await;
     let third_latch = named(&third, &path, "third");
     queue_of(&client, &path, 3).await;
@@ -136,11 +133,9 @@ async fn participants_reconnecting_while_the_leader_closes_lead_by_their_existin
 /// In Curator, all participants stopped when the directory was deleted: CURATOR-724.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_deleted_during_an_outage_is_recreated() {
-    let ((proxy, cut_off), others, path) = (
-        behind_proxy().await,
-        connected().await,
-        path("latch-outage"),
-    );
+    let (proxy, cut_off) = behind_proxy().await;
+    let others = connected().await;
+    let path = path("latch-outage");
     let ((first, term), second) = leader_and_follower(&cut_off, &cut_off, &path).await;
     unplug(&proxy, &cut_off).await;
     others
@@ -160,7 +155,8 @@ async fn a_directory_deleted_during_an_outage_is_recreated() {
 /// In Curator, a child whose name sorts before the digits stays first forever.
 #[tokio::test]
 async fn foreign_children_do_not_keep_a_participant_from_leading() {
-    let (client, path) = (connected().await, path("latch-foreign"));
+    let client = connected().await;
+    let path = path("latch-foreign");
     for name in [
         "!x",
         "-foo",
@@ -235,7 +231,9 @@ async fn a_leader_continues_after_a_sequence_overflow_and_newcomers_do_not_lead(
 /// Curator's list failed with `NoNode` if the leader left in between: CURATOR-358.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn participants_are_listed_while_leaders_change() {
-    let (client, others, path) = (connected().await, connected().await, path("latch-listed"));
+    let client = connected().await;
+    let others = connected().await;
+    let path = path("latch-listed");
     let ((first, _), second) = leader_and_follower(&client, &client, &path).await;
     let observer = latch(&others, &path);
     observer.stand_aside().await.unwrap();

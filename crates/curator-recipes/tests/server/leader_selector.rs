@@ -49,14 +49,13 @@ pub(crate) fn running(client: &CuratorClient, path: &str, id: &str) -> Running {
 }
 
 fn run(selector: LeaderSelector) -> Running {
-    let ((began, terms), (stop, stopped), jobs) = (
-        mpsc::unbounded_channel(),
-        oneshot::channel(),
-        Arc::default(),
-    );
+    let (began, terms) = mpsc::unbounded_channel();
+    let (stop, stopped) = oneshot::channel();
+    let jobs = Arc::default();
     let counted = Arc::clone(&jobs);
     let job = move |leadership: Leadership| {
-        let (running, began) = (Arc::clone(&counted), began.clone());
+        let running = Arc::clone(&counted);
+        let began = began.clone();
         async move {
             began.send(leadership).unwrap();
             let _running = running;
@@ -87,7 +86,8 @@ impl Running {
 
 #[tokio::test]
 async fn one_job_runs_at_a_time_and_the_next_after_the_first_was_stopped() {
-    let (client, path) = (connected().await, path("selector"));
+    let client = connected().await;
+    let path = path("selector");
     let mut first = running(&client, &path, "first");
     let term = first.next_term().await;
     let mut second = running(&client, &path, "second");
@@ -133,7 +133,8 @@ async fn stop_both(leader: Running, waiter: Running) {
 async fn a_job_that_is_cut_off_is_dropped_before_another_begins_and_runs_again_later() {
     let (proxy, cut_off) =
         behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
-    let (others, path) = (connected().await, path("selector-cut-off"));
+    let others = connected().await;
+    let path = path("selector-cut-off");
     let mut first = running(&cut_off, &path, "first");
     let term = first.next_term().await;
     let mut second = running(&others, &path, "second");
@@ -151,7 +152,8 @@ async fn a_job_that_is_cut_off_is_dropped_before_another_begins_and_runs_again_l
 
 #[tokio::test]
 async fn a_shutdown_requests_an_endless_job_to_end() {
-    let (client, path) = (connected().await, path("selector-asked"));
+    let client = connected().await;
+    let path = path("selector-asked");
     // Waiting for the grace period would fail the test.
     let grace = Duration::from_secs(3_600);
     let selector = LeaderSelector::builder(&client, &path)
@@ -186,7 +188,8 @@ async fn a_shutdown_requests_an_endless_job_to_end() {
 #[tokio::test]
 async fn after_the_shutdown_the_job_has_a_grace_period() {
     for finishes in [true, false] {
-        let (client, path) = (connected().await, path("selector-grace"));
+        let client = connected().await;
+        let path = path("selector-grace");
         let grace = Duration::from_millis(if finishes { 60_000 } else { 300 });
         let selector = LeaderSelector::builder(&client, &path)
             .unwrap()
@@ -197,7 +200,8 @@ async fn after_the_shutdown_the_job_has_a_grace_period() {
         let (finish, mut finished) = oneshot::channel();
         let mut finish = Some(finish);
         let job = move |leadership: Leadership| {
-            let (began, finish) = (began.clone(), finish.take().unwrap());
+            let began = began.clone();
+            let finish = finish.take().unwrap();
             async move {
                 began.send(()).unwrap();
                 if !finishes {
@@ -221,13 +225,14 @@ async fn after_the_shutdown_the_job_has_a_grace_period() {
 
 #[tokio::test]
 async fn a_job_that_ends_immediately_leads_again_after_growing_pauses() {
-    let (client, path) = (connected().await, path("selector-short"));
+    let client = connected().await;
+    let path = path("selector-short");
     let selector = LeaderSelector::builder(&client, &path).unwrap().build();
     let (began, mut begins) = mpsc::unbounded_channel();
     let mut number = 0;
     let job = move |_: Leadership| {
         number += 1;
-        let (began, number) = (began.clone(), number);
+        let began = began.clone();
         async move {
             began.send(Instant::now()).unwrap();
             match number % 3 {
@@ -253,7 +258,8 @@ async fn a_job_that_ends_immediately_leads_again_after_growing_pauses() {
 
 #[tokio::test]
 async fn stop_on_failure_ends_the_run_when_the_job_fails_or_panics() {
-    let (client, path) = (connected().await, path("selector-failure"));
+    let client = connected().await;
+    let path = path("selector-failure");
     let selector = LeaderSelector::builder(&client, &path)
         .unwrap()
         .stop_on_failure()
@@ -296,7 +302,8 @@ async fn stop_on_failure_ends_the_run_when_the_job_fails_or_panics() {
 #[tokio::test]
 async fn a_run_waits_for_its_servers_and_can_be_stopped_meanwhile() {
     let server = TestingServer::start().await.unwrap();
-    let (address, path) = (server.connect_string(), path("selector-early"));
+    let address = server.connect_string();
+    let path = path("selector-early");
     server.stop().await.unwrap();
     let client = builder(&address, LONG_SESSION)
         .retry_policy(client::RetryOneTime::new(Duration::from_millis(1)).unwrap());
@@ -304,10 +311,8 @@ async fn a_run_waits_for_its_servers_and_can_be_stopped_meanwhile() {
         .connection_timeout(Duration::from_millis(500))
         .start()
         .unwrap();
-    let (mut first, second) = (
-        running(&client, &path, "first"),
-        running(&client, &path, "second"),
-    );
+    let mut first = running(&client, &path, "first");
+    let second = running(&client, &path, "second");
     // In this time, both acquires fail: two attempts of 500 ms each.
     client
         .wait_connected(Duration::from_millis(1_500))
@@ -323,7 +328,8 @@ async fn a_run_waits_for_its_servers_and_can_be_stopped_meanwhile() {
 /// The job always has work, like one that reads from a full channel.
 #[tokio::test]
 async fn a_busy_job_can_be_shut_down_and_interrupted() {
-    let (client, path) = (connected().await, path("selector-busy"));
+    let client = connected().await;
+    let path = path("selector-busy");
     let selector = LeaderSelector::builder(&client, &path)
         .unwrap()
         .grace_period(Duration::from_millis(100))
@@ -351,11 +357,9 @@ async fn a_busy_job_can_be_shut_down_and_interrupted() {
 
 #[tokio::test]
 async fn a_run_without_permission_to_delete_its_node_fails_with_release_refused() {
-    let (owner, client, path) = (
-        connected().await,
-        connected().await,
-        path("selector-refused"),
-    );
+    let owner = connected().await;
+    let client = connected().await;
+    let path = path("selector-refused");
     create_dir_without_delete(&owner, &path).await;
     let mut running = run(LeaderSelector::builder(&client, &path)
         .unwrap()

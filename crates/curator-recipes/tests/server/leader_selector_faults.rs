@@ -23,12 +23,14 @@ use crate::support::{
 async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another_begins() {
     let (proxy, cut_off) =
         behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
-    let (others, path) = (connected().await, path("selector-blocked"));
+    let others = connected().await;
+    let path = path("selector-blocked");
     let (began, mut begins) = mpsc::unbounded_channel();
     let stopped = Arc::new(AtomicBool::new(false));
     let stops = Arc::clone(&stopped);
     let blocking = move |term: Leadership| {
-        let (began, stops) = (began.clone(), Arc::clone(&stops));
+        let began = began.clone();
+        let stops = Arc::clone(&stops);
         async move {
             began.send(term.clone()).unwrap();
             // Nothing interrupts or drops the job meanwhile.
@@ -59,7 +61,8 @@ async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another
 // Runs on one thread, so that all interrupts come before the next term.
 #[tokio::test]
 async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_term() {
-    let (client, path) = (connected().await, path("selector-interrupts"));
+    let client = connected().await;
+    let path = path("selector-interrupts");
     let selector = LeaderSelector::builder(&client, &path).unwrap().build();
     // No term has started yet, so this has no effect.
     selector.interrupt_leadership();
@@ -103,7 +106,8 @@ async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_ter
 /// for it: CURATOR-62, 104, 202, 573.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_dropped_at_any_await_point_leaves_the_lock_free() {
-    let ((proxy, client), path) = (behind_proxy().await, path("selector-dropped"));
+    let (proxy, client) = behind_proxy().await;
+    let path = path("selector-dropped");
     // No reply arrives immediately.
     proxy.set_delay(Duration::from_millis(2));
     for polls in 1.. {
@@ -132,15 +136,11 @@ async fn a_run_dropped_at_any_await_point_leaves_the_lock_free() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_the_client_right_after_the_selector_leaves_no_node_and_no_error() {
     for is_dropped in [false, true] {
-        let (client, others, path) = (
-            connected().await,
-            connected().await,
-            path("selector-closed"),
-        );
-        let (leader, logs) = (
-            LeaderSelector::builder(&client, &path).unwrap().build(),
-            Logs::at(Level::WARN),
-        );
+        let client = connected().await;
+        let others = connected().await;
+        let path = path("selector-closed");
+        let leader = LeaderSelector::builder(&client, &path).unwrap().build();
+        let logs = Logs::at(Level::WARN);
         let (began, mut begins) = mpsc::unbounded_channel();
         let job = move |_: Leadership| {
             began.send(()).unwrap();

@@ -47,10 +47,8 @@ async fn a_hold_is_logged_with_the_kind_of_its_lock() {
             // Its members log their holds.
             Kind::Locks => &["mutex", "write", "semaphore mutex"],
         };
-        let (logs, lock) = (
-            Logs::at(Level::DEBUG),
-            kind.lock(&client, &path("logs/kinds")),
-        );
+        let logs = Logs::at(Level::DEBUG);
+        let lock = kind.lock(&client, &path("logs/kinds"));
         logs.capture(async { lock.acquire().await.unwrap().release().await.unwrap() })
             .await;
         let lines = logs.lines("hold");
@@ -66,10 +64,8 @@ async fn a_hold_is_logged_with_the_kind_of_its_lock() {
         );
         assert_eq!(released.len(), expected.len(), "{kind:?}: {released:?}");
     }
-    let (logs, paths) = (
-        Logs::at(Level::DEBUG),
-        [1, 2, 3, 4, 5, 6].map(|_| path("logs/multi")),
-    );
+    let logs = Logs::at(Level::DEBUG);
+    let paths = [1, 2, 3, 4, 5, 6].map(|_| path("logs/multi"));
     let _held = logs
         .capture(
             InterProcessMultiLock::new(&client, &paths)
@@ -86,13 +82,12 @@ async fn a_hold_is_logged_with_the_kind_of_its_lock() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_life_of_a_hold_is_logged() {
-    let (holder, other, path, logs) = (
-        client().await,
-        client().await,
-        path("logs/hold"),
-        Logs::at(Level::DEBUG),
-    );
-    let (mutex, owner) = (mutex(&holder, &path), OwnerId::new());
+    let holder = client().await;
+    let other = client().await;
+    let path = path("logs/hold");
+    let logs = Logs::at(Level::DEBUG);
+    let mutex = mutex(&holder, &path);
+    let owner = OwnerId::new();
     logs.capture(async {
         let guard = mutex.acquire_as(&owner).await.unwrap();
         let acquire = logs.lines("acquire").remove(0);
@@ -139,7 +134,9 @@ async fn the_life_of_a_hold_is_logged() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_that_ends_without_the_lock_logs_why() {
-    let (holder, waiter, path) = (client().await, client().await, path("logs/given-up"));
+    let holder = client().await;
+    let waiter = client().await;
+    let path = path("logs/given-up");
     let held = mutex(&holder, &path).acquire().await.unwrap();
     let wanted = mutex(&waiter, &path);
     let why = |logs: &Logs| {
@@ -193,7 +190,8 @@ async fn an_acquire_that_ends_without_the_lock_logs_why() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_loss_is_logged_once() {
-    let ((proxy, holder), path) = (behind_proxy().await, path("logs/lost"));
+    let (proxy, holder) = behind_proxy().await;
+    let path = path("logs/lost");
     for reason in LOSSES {
         let logs = Logs::at(Level::DEBUG);
         let losing = logs.capture(async {
@@ -237,7 +235,8 @@ async fn log_lines_are_short_and_contain_no_secret() {
         builder.connection_timeout(Duration::from_millis(500))
     })
     .await;
-    let (dir, logs) = (path("logs/long"), Logs::at(Level::TRACE));
+    let dir = path("logs/long");
+    let logs = Logs::at(Level::TRACE);
     let lock = mutex(&admin, &format!("{dir}/{}", "x".repeat(2000)));
     logs.capture(async {
         let guard = lock.acquire().await.unwrap();

@@ -14,7 +14,8 @@ use crate::support::{
 /// In each round, a holder is cut off while another session waits for its lock.
 async fn cut_off_twice(direction: Direction) {
     let (proxy, holder) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
-    let (waiter, path) = (client().await, path("cut-off"));
+    let waiter = client().await;
+    let path = path("cut-off");
     let held = mutex(&holder, &path);
     let mut lost = None;
     for round in 0..2 {
@@ -67,7 +68,9 @@ async fn a_holder_cut_off_in_any_direction_is_notified_before_another_holds() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_holder_is_notified_of_a_deletion_whether_it_had_waited_or_not() {
-    let (holder, admin, path) = (client().await, client().await, path("deleted"));
+    let holder = client().await;
+    let admin = client().await;
+    let path = path("deleted");
     let without_wait = mutex(&holder, &path).acquire().await.unwrap();
     let waited = acquiring(&holder, &path);
     queue_of(&admin, &path, 2).await;
@@ -89,7 +92,9 @@ async fn the_holder_is_notified_of_a_deletion_whether_it_had_waited_or_not() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn run_drops_the_work_when_the_lock_is_lost_and_passes_its_result_on_otherwise() {
-    let (holder, admin, path) = (client().await, client().await, path("run"));
+    let holder = client().await;
+    let admin = client().await;
+    let path = path("run");
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     assert_eq!(guard.run(async { 7 }).await, Ok(7));
     let (dropped, observed) = tokio::sync::oneshot::channel::<()>();
@@ -106,7 +111,9 @@ async fn run_drops_the_work_when_the_lock_is_lost_and_passes_its_result_on_other
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn try_run_returns_one_error_type_for_a_failure_of_the_work_and_for_a_loss() {
-    let (holder, admin, path) = (client().await, client().await, path("try-run"));
+    let holder = client().await;
+    let admin = client().await;
+    let path = path("try-run");
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let refused = async || Err::<u8, Error>(holder.resolve("no path").unwrap_err().into());
     assert_eq!(guard.try_run(async { Ok::<_, Error>(7) }).await.unwrap(), 7);
@@ -127,7 +134,9 @@ async fn try_run_returns_one_error_type_for_a_failure_of_the_work_and_for_a_loss
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn is_valid_of_a_guard_sends_no_request() {
-    let ((proxy, holder), other, path) = (behind_proxy().await, client().await, path("valid"));
+    let (proxy, holder) = behind_proxy().await;
+    let other = client().await;
+    let path = path("valid");
     let held = mutex(&other, &path).acquire().await.unwrap();
     let waiting = acquiring(&holder, &path);
     queue_of(&other, &path, 2).await;
@@ -188,12 +197,11 @@ async fn the_node_of_a_dead_session_is_never_adopted() {
     for (dir, create, leases) in [("", OpCode::Create2, 0), ("/leases", OpCode::Multi, 2)] {
         let (simulation, process, unlucky) =
             simulated(|builder| builder.session_timeout(SHORT_SESSION)).await;
-        let (steady, path) = (
-            connect(&simulation.connect_string()).await,
-            "/dead-session".to_owned(),
-        );
+        let steady = connect(&simulation.connect_string()).await;
+        let path = "/dead-session".to_owned();
         // For a mutex, the directory `queue` does not exist.
-        let (dir, queue) = (format!("{path}{dir}"), format!("{path}/locks"));
+        let dir = format!("{path}{dir}");
+        let queue = format!("{path}/locks");
         // This acquire creates the directories.
         drop(acquire(steady.clone(), path.clone(), leases).await);
         nothing_left(&steady, &[&dir, &queue]).await;
@@ -230,7 +238,9 @@ async fn the_node_of_a_dead_session_is_never_adopted() {
 /// Without the comparison of the ids, both guards would be valid without a limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_resume_opens_another_session_is_invalid_before_another_holds() {
-    let ((proxy, holder), waiter, path) = (behind_proxy().await, client().await, path("replaced"));
+    let (proxy, holder) = behind_proxy().await;
+    let waiter = client().await;
+    let path = path("replaced");
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let waiting = acquiring(&waiter, &path);
     queue_of(&waiter, &path, 2).await;

@@ -26,13 +26,14 @@ async fn one_watch_notifies_every_task_with_a_loss_handle() {
             .acquire()
             .await
             .unwrap();
-        let (handle, unpolled, node) = (guard.loss(), guard.loss(), guard.node().clone());
-        let (token, on_loss) = (
-            guard.cancellation_token(),
-            guard.cancellation_token_on_loss(),
-        );
+        let handle = guard.loss();
+        let unpolled = guard.loss();
+        let node = guard.node().clone();
+        let token = guard.cancellation_token();
+        let on_loss = guard.cancellation_token_on_loss();
         // An unpolled or dropped handle does not affect the others.
-        let (mut parked, mut dropped) = (guard.loss(), handle.clone());
+        let mut parked = guard.loss();
+        let mut dropped = handle.clone();
         assert!((&mut parked).now_or_never().is_none() && (&mut dropped).now_or_never().is_none());
         drop(dropped);
         let tasks = [&handle, &handle, &parked, &guard.loss()].map(watching);
@@ -71,13 +72,12 @@ async fn one_watch_notifies_every_task_with_a_loss_handle() {
 /// The handle ends without an event of the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handle_ends_with_the_last_guard_and_does_not_keep_the_lock() {
-    let ((proxy, holder), path) = (behind_proxy().await, path("handle/released"));
+    let (proxy, holder) = behind_proxy().await;
+    let path = path("handle/released");
     let mutex = mutex(&holder, &path);
     for connected in [true, false] {
-        let (guard, again) = (
-            mutex.acquire().await.unwrap(),
-            mutex.acquire().await.unwrap(),
-        );
+        let guard = mutex.acquire().await.unwrap();
+        let again = mutex.acquire().await.unwrap();
         let handle = guard.loss();
         let task = watching(&handle);
         drop(again);
@@ -128,7 +128,8 @@ async fn an_unpolled_handle_keeps_neither_the_client_open_nor_the_span_of_the_ho
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downgrade_ends_the_handle_of_the_writer_and_the_reader_has_another() {
-    let (holder, path) = (client().await, path("handle/downgrade"));
+    let holder = client().await;
+    let path = path("handle/downgrade");
     let writing = read_write(&holder, &path).write().acquire().await.unwrap();
     let handle = writing.loss();
     let task = watching(&handle);

@@ -86,12 +86,11 @@ fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
 #[test]
 fn each_outcome_of_an_acquire_is_counted() {
     measured(async |measured| {
-        let (client, path, refused) = (
-            connected().await,
-            path("measured"),
-            path("measured-refused"),
-        );
-        let (first, second) = (mutex(&client, &path), mutex(&client, &path));
+        let client = connected().await;
+        let refused = path("measured-refused");
+        let path = path("measured");
+        let first = mutex(&client, &path);
+        let second = mutex(&client, &path);
         let guard = first.acquire().await.unwrap();
         drop(first.acquire().await.unwrap());
         let owned = [
@@ -322,7 +321,8 @@ fn clients_of_one_name_are_counted_together() {
                 .await
                 .unwrap()
         };
-        let (old, new) = (connect().await, connect().await);
+        let old = connect().await;
+        let new = connect().await;
         assert_eq!(measured.clients("orders"), (2.0, 2.0));
         old.close().await.unwrap();
         // At once, without a probe of the new client.
@@ -405,7 +405,8 @@ fn an_election_without_a_leader_is_measured_while_it_has_participants() {
 #[test]
 fn a_cache_that_an_error_has_ended_counts_as_stale_until_it_is_closed_or_dropped() {
     measured(async |measured| {
-        let (client, root) = (connected().await, path("measured-too-large"));
+        let client = connected().await;
+        let root = path("measured-too-large");
         for node in ["a", "b"] {
             client
                 .create()
@@ -446,8 +447,10 @@ fn each_histogram_has_buckets_and_each_metric_a_description() {
     }
     measured_by(builder, async |measured| {
         describe_metrics();
-        let ((proxy, client), path) = (behind_proxy().await, path("measured-buckets"));
-        let (first, second) = (mutex(&client, &path), mutex(&client, &path));
+        let (proxy, client) = behind_proxy().await;
+        let path = path("measured-buckets");
+        let first = mutex(&client, &path);
+        let second = mutex(&client, &path);
         let guard = first.acquire().await.unwrap();
         drop(first.acquire().await.unwrap());
         let (released, acquired) = tokio::join!(

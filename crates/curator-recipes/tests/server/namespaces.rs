@@ -12,7 +12,8 @@ use crate::transactions::assert_lost;
 /// chroot.
 async fn clients() -> Vec<CuratorClient> {
     let server = TestingServer::shared().await.connect_string();
-    let (chroot, namespace) = (format!("{server}{}", path("chroot")), path("namespace"));
+    let chroot = format!("{server}{}", path("chroot"));
+    let namespace = path("namespace");
     let mut clients = Vec::new();
     for (to, namespace) in [
         (&server, ""),
@@ -108,7 +109,8 @@ async fn the_client_accepts_the_paths_of_every_lock_in_any_namespace() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_of_two_namespaces_share_a_session_and_do_not_exclude_each_other() {
-    let (client, namespaces) = (client().await, [path("one"), path("other")]);
+    let client = client().await;
+    let namespaces = [path("one"), path("other")];
     let mutex = |namespace: &str| {
         InterProcessMutex::new(&client.using_namespace(namespace).unwrap(), "/m").unwrap()
     };

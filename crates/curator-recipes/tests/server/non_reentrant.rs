@@ -13,7 +13,8 @@ use crate::support::{AnyLock, Witness, arc, client, mutex, path, round_trips, so
 
 /// Every exclusive lock that can be reentrant, created reentrant or not.
 pub(super) fn locks(client: &CuratorClient, reentrant: bool) -> [AnyLock; 4] {
-    let (dir, (mutex, read_write)) = (path("non-reentrant"), constructors(reentrant));
+    let dir = path("non-reentrant");
+    let (mutex, read_write) = constructors(reentrant);
     let multi = if reentrant {
         InterProcessMultiLock::new
     } else {
@@ -108,7 +109,8 @@ async fn lock_data_and_drivers_do_not_change_reentrancy() {
         } else {
             InterProcessMultiLock::non_reentrant
         };
-        let (data, driver) = (*b"x", StandardLockInternalsDriver::with_lock_name("own-"));
+        let data = *b"x";
+        let driver = StandardLockInternalsDriver::with_lock_name("own-");
         let locks = [
             arc(mutex(&client, path("data")).unwrap().with_lock_data(data)),
             arc(multi(&client, vec![path("data")])
@@ -141,7 +143,8 @@ async fn lock_data_and_drivers_do_not_change_reentrancy() {
 /// kazoo's lock is not reentrant either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kazoo_compatible_mutex_is_not_reentrant() {
-    let (client, owner) = (client().await, OwnerId::new());
+    let client = client().await;
+    let owner = OwnerId::new();
     let mutex = InterProcessMutex::compatible_with_kazoo(&client, path("compatible")).unwrap();
     let _held = mutex.acquire_as(&owner).await.unwrap();
     assert!(mutex.try_acquire_as(&owner).await.unwrap().is_none());
@@ -149,7 +152,8 @@ async fn a_kazoo_compatible_mutex_is_not_reentrant() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_of_the_writers_task_waits_for_the_writer_unless_it_is_a_downgrade() {
-    let (client, path) = (client().await, path("read-write"));
+    let client = client().await;
+    let path = path("read-write");
     let lock = InterProcessReadWriteLock::non_reentrant(&client, &path).unwrap();
     let writing = lock.write().acquire().await.unwrap();
     assert!(lock.read().try_acquire().await.unwrap().is_none());
@@ -174,15 +178,15 @@ async fn a_reader_of_the_writers_task_waits_for_the_writer_unless_it_is_a_downgr
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_non_reentrant_lock_is_owned_only_by_the_owner_of_its_guard() {
-    let (client, path, owner) = (client().await, path("owners"), OwnerId::new());
+    let client = client().await;
+    let path = path("owners");
+    let owner = OwnerId::new();
     for reentrant in [true, false] {
         let (mutex, read_write) = constructors(reentrant);
         let mutex = mutex(&client, path.clone()).unwrap();
         let lock = read_write(&client, format!("{path}/read-write")).unwrap();
-        let (held, reading) = (
-            mutex.acquire().await.unwrap(),
-            lock.read().acquire_as(&owner).await.unwrap(),
-        );
+        let held = mutex.acquire().await.unwrap();
+        let reading = lock.read().acquire_as(&owner).await.unwrap();
         assert_eq!(
             (
                 mutex.is_owned_by_current(),
@@ -210,7 +214,8 @@ async fn is_reentry_reports_whether_a_guard_shares_its_hold() {
     // An owner that already reads gets another guard of the same hold.
     assert!(writing.downgrade().await.unwrap().is_reentry());
     let both = ["a", "b"].map(|name| arc(mutex(&client, &path(name))));
-    let (inner, owner) = (both[1].clone(), OwnerId::current());
+    let inner = both[1].clone();
+    let owner = OwnerId::current();
     let _held: LockGuard = inner.acquire_as(&owner).await.unwrap();
     let several = InterProcessMultiLock::of(both).unwrap();
     assert!(

@@ -95,10 +95,8 @@ async fn without_a_connection_each_lock_fails_with_its_path_and_the_number_of_at
 #[tokio::test(start_paused = true)]
 async fn an_acquire_without_replies_fails_with_an_operation_timeout() {
     let (_simulation, process, client) = impatient(LONG_SESSION).await;
-    let (mutex, lock) = (
-        mutex(&client, "/unanswered"),
-        read_write(&client, "/unanswered-too"),
-    );
+    let mutex = mutex(&client, "/unanswered");
+    let lock = read_write(&client, "/unanswered-too");
     mutex.acquire().await.unwrap().release().await.unwrap();
     // The read node of a writer is created by a transaction.
     let _writing = lock.write().acquire().await.unwrap();
@@ -255,7 +253,8 @@ async fn a_timed_acquire_of_several_locks_returns_in_time_during_an_outage() {
     let both =
         InterProcessMultiLock::of(["/first", "/second"].map(|path| arc(mutex(&client, path))))
             .unwrap();
-    let (began, timeout) = (Instant::now(), Duration::from_secs(5));
+    let began = Instant::now();
+    let timeout = Duration::from_secs(5);
     let acquiring = tokio::spawn(async move { both.acquire_timeout(timeout).await });
     until_simulated(async || children(&others, "/second").await.len() == 2).await;
     simulation.partition(&process, 1);

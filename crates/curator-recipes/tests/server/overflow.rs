@@ -26,7 +26,8 @@ fn overflow(error: Error) -> (String, String) {
 async fn a_writer_from_before_the_sequence_overflow_can_still_read_and_downgrade() {
     let (server, client) = server_at(i32::MAX - 1, "/writer").await;
     let other = connect(&server.connect_string()).await;
-    let (lock, others) = (lock(&client, "/writer"), lock(&other, "/writer"));
+    let others = lock(&other, "/writer");
+    let lock = lock(&client, "/writer");
     let writing = soon(lock.write().acquire()).await.unwrap();
     assert!(writing.node().name().ends_with("2147483646"), "{writing:?}");
     for _ in 0..2 {
@@ -58,10 +59,8 @@ async fn a_writer_from_before_the_sequence_overflow_can_still_read_and_downgrade
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_finds_a_sequence_overflow_when_it_lists_again_fails() {
     let (server, client) = server_at(i32::MAX - 2, "/waiter").await;
-    let (holding, waiting) = (
-        lock(&client, "/waiter"),
-        lock(&connect(&server.connect_string()).await, "/waiter"),
-    );
+    let holding = lock(&client, "/waiter");
+    let waiting = lock(&connect(&server.connect_string()).await, "/waiter");
     let guard = soon(holding.write().acquire()).await.unwrap();
     let waiter = spawn_acquire(arc(waiting.write().clone()));
     queue_of(&client, "/waiter", 2).await;
@@ -106,7 +105,8 @@ async fn a_multi_lock_reports_which_of_its_paths_has_the_sequence_overflow() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_fails_when_two_contenders_have_the_same_sequence_number() {
-    let (client, path) = (client().await, path("same-number"));
+    let client = client().await;
+    let path = path("same-number");
     for id in ["a", "b"] {
         let node = format!("{path}/_c_{id}-lock-0000000007");
         client
@@ -178,10 +178,8 @@ async fn leases_created_after_the_overflow_are_found_after_a_lost_reply() {
             requests_of(&proxy, OpCode::Multi) > 0,
             "no transaction was sent"
         );
-        let (mut expected, mut found) = (
-            held.iter().map(SemaphoreLease::name).collect::<Vec<_>>(),
-            children(&steady, LEASES).await,
-        );
+        let mut expected = held.iter().map(SemaphoreLease::name).collect::<Vec<_>>();
+        let mut found = children(&steady, LEASES).await;
         expected.sort_unstable();
         found.sort();
         assert_eq!(found, expected);

@@ -79,10 +79,8 @@ async fn a_queue_longer_than_the_requests_in_flight_is_read_with_one_request_for
         soon(mutex(&client, &path).participants()).await.unwrap(),
         participants
     );
-    let (lists, reads) = (
-        requests_of(&proxy, OpCode::GetChildren),
-        requests_of(&proxy, OpCode::GetData),
-    );
+    let lists = requests_of(&proxy, OpCode::GetChildren);
+    let reads = requests_of(&proxy, OpCode::GetData);
     assert!(
         lists == 1 && (301..=308).contains(&reads),
         "{lists} lists, {reads} reads"
@@ -110,7 +108,8 @@ async fn while_a_long_queue_is_read_the_client_can_send_other_requests() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mutex_nodes_have_the_names_and_data_of_curator() {
-    let (client, path) = (client().await, path("wire"));
+    let client = client().await;
+    let path = path("wire");
     let guard = mutex(&client, &path).acquire().await.unwrap();
     assert_eq!(id_and_number(guard.node().name(), "-lock-").1, 0);
     let (data, _) = client.get_data(&path).await.unwrap();

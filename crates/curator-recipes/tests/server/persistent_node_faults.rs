@@ -63,7 +63,9 @@ struct GapReader {
 impl GapReader {
     fn start(client: &CuratorClient, path: &str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let (client, path, stopped) = (client.clone(), path.to_owned(), Arc::clone(&stop));
+        let client = client.clone();
+        let path = path.to_owned();
+        let stopped = Arc::clone(&stop);
         let task = tokio::spawn(async move {
             while !stopped.load(Ordering::SeqCst) {
                 assert!(exists(&client, &path).await, "a gap at {path}");
@@ -97,9 +99,11 @@ fn is_unknown(state: &PersistentNodeState) -> bool {
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_is_recreated_in_a_new_session_and_after_a_delete_during_an_outage() {
-    let ((proxy, client), others) = (behind_proxy().await, connected().await);
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
     for mode in MODES {
-        let (_row, path) = (Row::of(mode), path("kept-outage"));
+        let _row = Row::of(mode);
+        let path = path("kept-outage");
         let node = configured(&client, &path).mode(mode).start();
         let at = created(&node).await;
         let before = client.session().await.unwrap();
@@ -125,9 +129,11 @@ async fn a_node_is_recreated_in_a_new_session_and_after_a_delete_during_an_outag
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
     for lost in [None, Some(OpCode::Multi)] {
-        let ((proxy, client), others, path) =
-            (fast_clock().await, connected().await, path("kept-gap"));
-        let (_row, node) = (Row::of(lost), started(&client, &path));
+        let (proxy, client) = fast_clock().await;
+        let others = connected().await;
+        let path = path("kept-gap");
+        let _row = Row::of(lost);
+        let node = started(&client, &path);
         created(&node).await;
         let old = session_id(&client).await;
         lose_session_but_not_its_node(&proxy, &client).await;
@@ -168,12 +174,10 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
         Some(Duration::from_millis(2_200)),
         None,
     ] {
-        let (_row, proxy, others, path) = (
-            Row::of(outage),
-            proxy().await,
-            connected().await,
-            path("kept-close"),
-        );
+        let _row = Row::of(outage);
+        let proxy = proxy().await;
+        let others = connected().await;
+        let path = path("kept-close");
         proxy.stretch_session_timeouts(0.15);
         let client = builder(&proxy.connect_string(), SESSION)
             .connect()
@@ -214,7 +218,9 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replacement_that_the_server_refuses_delays_the_close_of_a_lost_session_only_for_a_while()
 {
-    let (proxy, others, dir) = (proxy().await, connected().await, path("kept-close-late"));
+    let proxy = proxy().await;
+    let others = connected().await;
+    let dir = path("kept-close-late");
     proxy.stretch_session_timeouts(0.5);
     let client = builder(&proxy.connect_string(), SESSION)
         .connect()
@@ -251,10 +257,8 @@ async fn a_replacement_that_the_server_refuses_delays_the_close_of_a_lost_sessio
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_that_is_too_large_for_the_next_create_is_refused() {
     const LIMIT: usize = 1_024;
-    let ((_proxy, client), others) = (
-        behind_proxy_with(|b| b.max_request_size(LIMIT)).await,
-        connected().await,
-    );
+    let (_proxy, client) = behind_proxy_with(|b| b.max_request_size(LIMIT)).await;
+    let others = connected().await;
     let path = path("kept-near-limit");
     let node = started(&client, &path);
     created(&node).await;
@@ -289,8 +293,9 @@ async fn a_create_with_a_lost_reply_leaves_one_node_that_is_recognized_as_own() 
                 if !is_protected && !mode.is_ephemeral() {
                     continue;
                 }
-                let ((proxy, client), others, dir) =
-                    (impatient().await, connected().await, path("kept-lost"));
+                let (proxy, client) = impatient().await;
+                let others = connected().await;
+                let dir = path("kept-lost");
                 let _row = Row::of((name, mode, is_protected));
                 create_node(&others, &dir, CreateMode::Persistent, "").await;
                 fault(&proxy, create_of(mode));
@@ -321,11 +326,9 @@ async fn a_create_with_a_lost_reply_leaves_one_node_that_is_recognized_as_own() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_during_an_adoption_deletes_the_node() {
     for is_lost in [false, true] {
-        let ((proxy, client), others, path) = (
-            behind_proxy().await,
-            connected().await,
-            path("kept-adopting"),
-        );
+        let (proxy, client) = behind_proxy().await;
+        let others = connected().await;
+        let path = path("kept-adopting");
         let _row = Row::of(is_lost);
         create_node(&others, &path, CreateMode::Persistent, "of the last run").await;
         proxy.hold_nth_reply(OpCode::SetData, 1);
@@ -353,11 +356,9 @@ async fn a_close_during_an_adoption_deletes_the_node() {
 /// arrives: after it, the node is known to be taken, and the second would not write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_concurrent_adoptions_the_second_does_not_delete_the_node() {
-    let ((proxy, client), others, path) = (
-        behind_proxy().await,
-        connected().await,
-        path("kept-adopted-twice"),
-    );
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
+    let path = path("kept-adopted-twice");
     create_node(&others, &path, CreateMode::Persistent, "of the last run").await;
     proxy.hold_nth_reply(OpCode::GetData, 1);
     proxy.hold_nth_reply(OpCode::SetData, 1);
@@ -367,7 +368,8 @@ async fn of_two_concurrent_adoptions_the_second_does_not_delete_the_node() {
             .adopt_existing()
             .start()
     };
-    let (one, other) = (adopting(), adopting());
+    let one = adopting();
+    let other = adopting();
     soon(proxy.wait_for_reply(OpCode::GetData, 2))
         .await
         .unwrap();
@@ -388,11 +390,9 @@ async fn of_two_concurrent_adoptions_the_second_does_not_delete_the_node() {
 /// Each write of the adoption finds a changed version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_others_change_too_often_to_adopt_is_reported_as_foreign() {
-    let ((proxy, client), others, path) = (
-        behind_proxy().await,
-        connected().await,
-        path("kept-contended"),
-    );
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
+    let path = path("kept-contended");
     create_node(&others, &path, CreateMode::Persistent, "theirs").await;
     proxy.reset_counts();
     let hold_next = || proxy.hold_nth_reply(OpCode::GetData, 1);
@@ -428,12 +428,11 @@ async fn a_node_that_others_change_too_often_to_adopt_is_reported_as_foreign() {
 async fn set_data_with_a_lost_reply_is_applied_once() {
     for (name, fault) in FAULTS {
         for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
-            let ((proxy, client), others, path) =
-                (impatient().await, connected().await, path("kept-lost-data"));
-            let (_row, node) = (
-                Row::of((name, mode)),
-                configured(&client, &path).mode(mode).start(),
-            );
+            let (proxy, client) = impatient().await;
+            let others = connected().await;
+            let path = path("kept-lost-data");
+            let _row = Row::of((name, mode));
+            let node = configured(&client, &path).mode(mode).start();
             created(&node).await;
             fault(&proxy, OpCode::SetData);
             soon(node.set_data("new")).await.unwrap();
@@ -455,11 +454,9 @@ async fn a_close_or_drop_during_the_create_leaves_no_node() {
     for mode in MODES {
         for is_dropped in [false, true] {
             for is_lost in [false, true] {
-                let ((proxy, client), others, dir) = (
-                    behind_proxy().await,
-                    connected().await,
-                    path("kept-under-way"),
-                );
+                let (proxy, client) = behind_proxy().await;
+                let others = connected().await;
+                let dir = path("kept-under-way");
                 let _row = Row::of((mode, is_dropped, is_lost));
                 if is_lost && !mode.is_ephemeral() {
                     continue;
@@ -504,9 +501,11 @@ async fn a_close_without_a_connection_ends_in_time_and_the_node_is_deleted_after
         CreateMode::PersistentSequential,
     ] {
         let hasty = behind_proxy_with(|builder| builder.close_timeout(Duration::from_millis(200)));
-        let ((proxy, client), others, path) =
-            (hasty.await, connected().await, path("kept-close-outage"));
-        let (_row, node) = (Row::of(mode), configured(&client, &path).mode(mode).start());
+        let (proxy, client) = hasty.await;
+        let others = connected().await;
+        let path = path("kept-close-outage");
+        let _row = Row::of(mode);
+        let node = configured(&client, &path).mode(mode).start();
         let at = created(&node).await;
         unplug(&proxy, &client).await;
         let error = soon(node.close()).await.unwrap_err();
@@ -537,12 +536,11 @@ async fn a_close_without_a_connection_ends_in_time_and_the_node_is_deleted_after
 /// touched (CURATOR-545).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ttl_node_is_recreated_while_its_process_is_connected_and_expires_afterwards() {
-    let (server, path) = (adjusted_server().await, path("kept-ttl"));
+    let server = adjusted_server().await;
+    let path = path("kept-ttl");
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let (client, others) = (
-        connect(&proxy.connect_string()).await,
-        connect(&server.connect_string()).await,
-    );
+    let client = connect(&proxy.connect_string()).await;
+    let others = connect(&server.connect_string()).await;
     let ttl = CreateMode::PersistentWithTtl(Duration::from_millis(300));
     let node = configured(&client, &path).mode(ttl).start();
     created(&node).await;
@@ -571,15 +569,11 @@ async fn a_ttl_node_is_recreated_while_its_process_is_connected_and_expires_afte
 async fn a_foreign_replacement_created_during_an_outage_is_not_deleted() {
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
         for is_dropped in [false, true] {
-            let ((proxy, client), others, path) = (
-                behind_proxy().await,
-                connected().await,
-                path("kept-replaced"),
-            );
-            let (_row, node) = (
-                Row::of((mode, is_dropped)),
-                configured(&client, &path).mode(mode).start(),
-            );
+            let (proxy, client) = behind_proxy().await;
+            let others = connected().await;
+            let path = path("kept-replaced");
+            let _row = Row::of((mode, is_dropped));
+            let node = configured(&client, &path).mode(mode).start();
             created(&node).await;
             unplug(&proxy, &client).await;
             replace(&others, &path).await;
@@ -598,11 +592,9 @@ async fn a_foreign_replacement_created_during_an_outage_is_not_deleted() {
             assert_eq!(data(&others, &path).await, "theirs");
         }
     }
-    let ((proxy, client), others, path) = (
-        behind_proxy().await,
-        connected().await,
-        path("kept-replaced"),
-    );
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
+    let path = path("kept-replaced");
     let node = started(&client, &path);
     created(&node).await;
     unplug(&proxy, &client).await;
@@ -615,7 +607,8 @@ async fn a_foreign_replacement_created_during_an_outage_is_not_deleted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_stays_present_while_another_client_changes_it_continuously() {
     let (proxy, client) = behind_proxy().await;
-    let (others, path) = (connected().await, path("kept-changed"));
+    let others = connected().await;
+    let path = path("kept-changed");
     let node = started(&client, &path);
     created(&node).await;
     let mut states = node.state();
@@ -676,11 +669,9 @@ async fn a_close_does_not_delete_a_foreign_replacement() {
 async fn a_node_is_refused_until_the_list_that_finds_it_is_permitted() {
     let settings =
         |builder: CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(300));
-    let ((proxy, client), owner, dir) = (
-        behind_proxy_with(settings).await,
-        owner().await,
-        path("persistent-unlisted"),
-    );
+    let (proxy, client) = behind_proxy_with(settings).await;
+    let owner = owner().await;
+    let dir = path("persistent-unlisted");
     let acl = |anyone| {
         [
             Acl::new(Permission::ALL, AuthId::authed()),
@@ -723,8 +714,9 @@ async fn a_node_is_refused_until_the_list_that_finds_it_is_permitted() {
 /// The node may be deleted while its last request is in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_an_interrupted_request_the_node_is_present_only_once_it_was_read() {
-    let ((proxy, client), others, path) =
-        (behind_proxy().await, connected().await, path("kept-unread"));
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
+    let path = path("kept-unread");
     let node = started(&client, &path);
     created(&node).await;
     proxy.hold_nth_reply(OpCode::SetData, 1);
@@ -753,11 +745,9 @@ async fn after_an_interrupted_request_the_node_is_present_only_once_it_was_read(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_after_a_lost_reply_deletes_a_protected_node_and_one_that_may_be_adopted() {
     for adopts in [false, true] {
-        let ((proxy, client), others, dir) = (
-            behind_proxy().await,
-            connected().await,
-            path("kept-lost-close"),
-        );
+        let (proxy, client) = behind_proxy().await;
+        let others = connected().await;
+        let dir = path("kept-lost-close");
         create_node(&others, &dir, CreateMode::Persistent, "").await;
         proxy.hold_nth_reply(OpCode::Create2, 1);
         let options = configured(&client, &format!("{dir}/node")).mode(CreateMode::Persistent);
@@ -767,7 +757,8 @@ async fn closing_after_a_lost_reply_deletes_a_protected_node_and_one_that_may_be
             options.with_protection()
         }
         .start();
-        let (_row, closing) = (Row::of(adopts), node.clone());
+        let _row = Row::of(adopts);
+        let closing = node.clone();
         until(async || !children(&others, &dir).await.is_empty()).await;
         let closing = tokio::spawn(async move { closing.close().await });
         until(async || matches!(node.state().get(), PersistentNodeState::Closed)).await;
@@ -779,11 +770,9 @@ async fn closing_after_a_lost_reply_deletes_a_protected_node_and_one_that_may_be
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_in_flight_when_the_client_closes_has_an_unknown_outcome() {
-    let ((proxy, client), others, path) = (
-        behind_proxy().await,
-        connected().await,
-        path("kept-outcome"),
-    );
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
+    let path = path("kept-outcome");
     let node = configured(&client, &path)
         .mode(CreateMode::Persistent)
         .start();
@@ -817,12 +806,16 @@ fn repeated_losses_of_a_persistent_node_are_logged_three_times_a_minute() {
         ),
     ] {
         let expected = [&["created"], each, each, each].concat();
-        let (_row, logs) = (Row::of(mode), Logs::at(Level::INFO));
+        let _row = Row::of(mode);
+        let logs = Logs::at(Level::INFO);
         let work = async {
-            let (client, others, dir) = (connected().await, connected().await, path("kept-quiet"));
+            let client = connected().await;
+            let others = connected().await;
+            let dir = path("kept-quiet");
             let node = configured(&client, &format!("{dir}/n")).mode(mode).start();
             for _ in 0..10 {
-                let (path, data) = (created(&node).await, others.transaction());
+                let path = created(&node).await;
+                let data = others.transaction();
                 let czxid = others.check_exists(&path).await.unwrap().unwrap().czxid;
                 let data = data.delete(&path, None).unwrap();
                 if mode.is_sequential() {

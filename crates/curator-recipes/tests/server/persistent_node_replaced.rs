@@ -29,12 +29,11 @@ async fn hold_all(proxy: &FaultProxy, client: &CuratorClient) -> JoinHandle<Resu
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_written_to_a_foreign_replacement_does_not_make_it_own() {
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
-        let ((proxy, client), others, path) = (
-            behind_proxy().await,
-            connected().await,
-            path("kept-written"),
-        );
-        let (_row, node) = (Row::of(mode), configured(&client, &path).mode(mode).start());
+        let (proxy, client) = behind_proxy().await;
+        let others = connected().await;
+        let path = path("kept-written");
+        let _row = Row::of(mode);
+        let node = configured(&client, &path).mode(mode).start();
         created(&node).await;
         let held = hold_all(&proxy, &client).await;
         others.delete().for_path(&path).await.unwrap();
@@ -64,12 +63,11 @@ async fn data_written_to_a_foreign_replacement_does_not_make_it_own() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_refused_for_a_foreign_replacement_is_written_to_the_next_own_node() {
     for readable in [Permission::READ, Permission::NONE] {
-        let ((proxy, client), others, path) = (
-            behind_proxy().await,
-            connected().await,
-            path("kept-refused"),
-        );
-        let (_row, node) = (Row::of(readable), started(&client, &path));
+        let (proxy, client) = behind_proxy().await;
+        let others = connected().await;
+        let path = path("kept-refused");
+        let _row = Row::of(readable);
+        let node = started(&client, &path);
         created(&node).await;
         let held = hold_all(&proxy, &client).await;
         others.delete().for_path(&path).await.unwrap();
@@ -105,7 +103,9 @@ async fn data_refused_for_a_foreign_replacement_is_written_to_the_next_own_node(
 /// processed neither.
 #[tokio::test]
 async fn a_close_behind_a_long_reply_does_not_delete_a_foreign_replacement() {
-    let ((proxy, client), path, long) = (behind_proxy().await, path("kept-behind"), path("long"));
+    let (proxy, client) = behind_proxy().await;
+    let long = path("long");
+    let path = path("kept-behind");
     let node = configured(&client, &path).start();
     created(&node).await;
     // Longer than one read of the client, and short enough for the buffers of the system.

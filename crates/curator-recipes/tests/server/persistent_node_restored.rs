@@ -33,12 +33,11 @@ async fn data_that_the_servers_have_lost_is_written_again() {
         CreateMode::Persistent,
         CreateMode::EphemeralSequential,
     ] {
-        let ((proxy, client), others, path) =
-            (behind_proxy().await, connected().await, path("kept-rolled"));
-        let (_row, node) = (
-            Row::of(mode),
-            configured(&client, &path).mode(mode).data("old").start(),
-        );
+        let (proxy, client) = behind_proxy().await;
+        let others = connected().await;
+        let path = path("kept-rolled");
+        let _row = Row::of(mode);
+        let node = configured(&client, &path).mode(mode).data("old").start();
         let at = created(&node).await;
         let old = stat(&others, &at).await;
         soon(node.set_data("new")).await.unwrap();
@@ -67,12 +66,11 @@ async fn data_that_the_servers_have_lost_is_written_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_earlier_node_of_the_same_persistent_node_is_its_own() {
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
-        let ((proxy, client), others, path) = (
-            behind_proxy().await,
-            connected().await,
-            path("kept-earlier"),
-        );
-        let (_row, node) = (Row::of(mode), configured(&client, &path).mode(mode).start());
+        let (proxy, client) = behind_proxy().await;
+        let others = connected().await;
+        let path = path("kept-earlier");
+        let _row = Row::of(mode);
+        let node = configured(&client, &path).mode(mode).start();
         created(&node).await;
         let first = stat(&others, &path).await;
         others.delete().for_path(&path).await.unwrap();

@@ -5,7 +5,8 @@ use crate::support::{client, mutex, path, read_write};
 
 #[tokio::test]
 async fn debug_of_a_mutex_shows_its_path_hold_and_connection() {
-    let (client, path) = (client().await, path("printed"));
+    let client = client().await;
+    let path = path("printed");
     let mutex = mutex(&client, &path);
     assert_eq!(
         format!("{mutex:?}"),
@@ -20,7 +21,8 @@ async fn debug_of_a_mutex_shows_its_path_hold_and_connection() {
 
 #[tokio::test]
 async fn debug_of_every_lock_is_short_and_shows_no_internals() {
-    let (client, path) = (client().await, path("printed"));
+    let client = client().await;
+    let path = path("printed");
     let assert_short = |printed: String| {
         assert!(printed.contains(&path) && printed.len() < 450, "{printed}");
         for inside in ["Arc", "DashMap", "Holds", "Handle", "Sides", "inner"] {

@@ -38,8 +38,11 @@ async fn free_for(other: &InterProcessReadWriteLock) -> [bool; 2] {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_also_reads_admits_readers_after_releasing_the_write_lock() {
-    let (holder, other, path) = (client().await, client().await, path("write-read"));
-    let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
+    let holder = client().await;
+    let other = client().await;
+    let path = path("write-read");
+    let holding = lock(&holder, &path);
+    let wanted = lock(&other, &path);
     assert_eq!(free_for(&wanted).await, [true, true]);
     let writing = [
         holding.write().acquire().await.unwrap(),
@@ -79,7 +82,8 @@ async fn a_writer_that_also_reads_admits_readers_after_releasing_the_write_lock(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_acquire_method_refuses_an_upgrade_immediately() {
-    let (client, path) = (client().await, path("upgrade"));
+    let client = client().await;
+    let path = path("upgrade");
     let lock = lock(&client, &path);
     let reading = lock.read().acquire().await.unwrap();
     let refusals = [
@@ -116,7 +120,8 @@ async fn every_acquire_method_refuses_an_upgrade_immediately() {
 /// Two futures of one task are one owner; in either order, neither waits for the other forever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joined_read_and_write_acquires_of_one_task_do_not_wait_for_each_other() {
-    let (client, path) = (client().await, path("upgrade-joined"));
+    let client = client().await;
+    let path = path("upgrade-joined");
     let lock = lock(&client, &path);
     let (read, write) =
         soon(async { tokio::join!(lock.read().acquire(), lock.write().acquire()) }).await;
@@ -129,7 +134,8 @@ async fn joined_read_and_write_acquires_of_one_task_do_not_wait_for_each_other()
 
     let (write, read) =
         soon(async { tokio::join!(lock.write().acquire(), lock.read().acquire()) }).await;
-    let (write, read) = (write.unwrap(), read.unwrap());
+    let write = write.unwrap();
+    let read = read.unwrap();
     assert_eq!(children(&client, &path).await.len(), 2);
     write.release().await.unwrap();
     read.release().await.unwrap();
@@ -139,7 +145,8 @@ async fn joined_read_and_write_acquires_of_one_task_do_not_wait_for_each_other()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn participants_are_listed_of_each_side_and_of_both() {
     use ParticipantKind::{Read, Write};
-    let (client, path) = (client().await, path("read-write-participants"));
+    let client = client().await;
+    let path = path("read-write-participants");
     let lock = lock(&client, &path);
     let writing = lock.write().acquire().await.unwrap();
     let _reading = lock.read().acquire().await.unwrap();
@@ -196,11 +203,9 @@ async fn participants_are_listed_of_each_side_and_of_both() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_of_one_client_enter_a_free_lock_sixteen_at_a_time() {
-    let ((proxy, readers), other, path) = (
-        behind_proxy().await,
-        client().await,
-        path("sixteen-readers"),
-    );
+    let (proxy, readers) = behind_proxy().await;
+    let other = client().await;
+    let path = path("sixteen-readers");
     let lock = InterProcessReadWriteLock::non_reentrant(&readers, &path).unwrap();
     lock.read()
         .acquire()

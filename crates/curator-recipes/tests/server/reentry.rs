@@ -11,7 +11,8 @@ use crate::support::{
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn re_entry_to_any_depth_costs_no_request() {
-    let ((proxy, client), path) = (counted().await, path("depth"));
+    let (proxy, client) = counted().await;
+    let path = path("depth");
     let mutex = mutex(&client, &path);
     let first = mutex.acquire().await.unwrap();
     proxy.reset_counts();
@@ -41,7 +42,8 @@ async fn re_entry_to_any_depth_costs_no_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_task_does_not_re_enter_the_hold_of_a_task() {
-    let (client, path) = (client().await, path("other-task"));
+    let client = client().await;
+    let path = path("other-task");
     let mutex = mutex(&client, &path);
     let guard = mutex.acquire().await.unwrap();
     let other = mutex.clone();
@@ -65,10 +67,12 @@ async fn another_task_does_not_re_enter_the_hold_of_a_task() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn futures_joined_in_one_task_are_one_owner_and_hold_together() {
-    let (client, path) = (client().await, path("joined"));
+    let client = client().await;
+    let path = path("joined");
     let mutex = mutex(&client, &path);
     let (a, b) = soon(async { tokio::join!(mutex.acquire(), mutex.acquire()) }).await;
-    let (a, b) = (a.unwrap(), b.unwrap());
+    let a = a.unwrap();
+    let b = b.unwrap();
     assert_eq!(a.fencing_token(), b.fencing_token());
     assert_eq!(mutex.participants().await.unwrap().len(), 1);
     a.release().await.unwrap();
@@ -77,7 +81,8 @@ async fn futures_joined_in_one_task_are_one_owner_and_hold_together() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_first_of_two_joined_futures_is_dropped_the_second_takes_its_turn() {
-    let ((proxy, client), path) = (behind_proxy().await, path("joined-drop"));
+    let (proxy, client) = behind_proxy().await;
+    let path = path("joined-drop");
     let mutex = mutex(&client, &path);
     // The first acquire is blocked on its list, and the second waits for it.
     proxy.hold_replies(OpCode::GetChildren);
@@ -98,7 +103,8 @@ async fn when_the_first_of_two_joined_futures_is_dropped_the_second_takes_its_tu
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn re_entry_on_a_lost_hold_acquires_anew() {
     for expected in LOSSES {
-        let ((proxy, holder), path) = (behind_proxy().await, path("re-entry-lost"));
+        let (proxy, holder) = behind_proxy().await;
+        let path = path("re-entry-lost");
         let mutex = mutex(&holder, &path);
         let lost = mutex.acquire().await.unwrap();
         let waiting = polled_until(lost.lost(), proxy.wait_for_reply(OpCode::GetData, 1)).await;

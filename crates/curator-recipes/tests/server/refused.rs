@@ -16,7 +16,9 @@ use crate::support::{
 /// An owner, a client of another user, and a path. In the directory `below` the path, all clients
 /// may create nodes, and only the owner may delete them.
 async fn without_delete(name: &str, below: &str) -> (CuratorClient, CuratorClient, String) {
-    let (owner, client, path) = (owner().await, client().await, path(name));
+    let owner = owner().await;
+    let client = client().await;
+    let path = path(name);
     create_dir_that_only_its_owner_deletes_in(&owner, &format!("{path}{below}")).await;
     (owner, client, path)
 }
@@ -106,16 +108,15 @@ async fn a_refused_node_that_another_client_has_deleted_does_not_block() {
 /// Such a lease counts until its session ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_fails_if_it_needs_a_lease_whose_release_was_refused() {
-    let (owner, (proxy, client), path) =
-        (owner().await, behind_proxy().await, path("refused-lease"));
+    let owner = owner().await;
+    let (proxy, client) = behind_proxy().await;
+    let path = path("refused-lease");
     let leases = format!("{path}/leases");
     create_dir_that_only_its_owner_deletes_in(&owner, &leases).await;
     let semaphore =
         |client: &CuratorClient| InterProcessSemaphoreV2::new(client, &path, 2).unwrap();
-    let (theirs, ours) = (
-        semaphore(&owner).acquire().await.unwrap(),
-        semaphore(&client).acquire().await.unwrap(),
-    );
+    let theirs = semaphore(&owner).acquire().await.unwrap();
+    let ours = semaphore(&client).acquire().await.unwrap();
     let node = ours.node().clone();
     let acquiring = |quantity| {
         let semaphore = semaphore(&client);
@@ -140,7 +141,8 @@ async fn a_client_that_may_not_delete_leaves_one_node_and_then_sends_two_request
     let owner = owner().await;
     for kind in [Kind::Mutex, Kind::Write, Kind::Paths, Kind::Semaphore] {
         let _row = Row::of(kind);
-        let ((proxy, client), path) = (behind_proxy().await, path("refused-often"));
+        let (proxy, client) = behind_proxy().await;
+        let path = path("refused-often");
         // The leases of the semaphore, and the last of several paths.
         let dir = kind.dirs(&path).pop().unwrap();
         create_dir_that_only_its_owner_deletes_in(&owner, &dir).await;

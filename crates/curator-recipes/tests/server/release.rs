@@ -19,10 +19,8 @@ use crate::support::{
 #[tokio::test(start_paused = true)]
 async fn an_unconfirmed_release_continues_and_is_listed_by_the_janitor() {
     let (simulation, process, holder) = gives_up().await;
-    let (other, path) = (
-        connect(&simulation.connect_string()).await,
-        "/release-pending",
-    );
+    let other = connect(&simulation.connect_string()).await;
+    let path = "/release-pending";
     let mutex = mutex(&holder, path);
     let guard = mutex.acquire().await.unwrap();
     let node = guard.node().clone();
@@ -48,7 +46,9 @@ async fn an_unconfirmed_release_continues_and_is_listed_by_the_janitor() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn releasing_a_lock_whose_node_is_gone_fails_with_lost() {
-    let (holder, admin, path) = (client().await, client().await, path("release-deleted"));
+    let holder = client().await;
+    let admin = client().await;
+    let path = path("release-deleted");
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     admin.delete().for_path(guard.node()).await.unwrap();
     let error = soon(guard.release()).await.unwrap_err();
@@ -58,7 +58,8 @@ async fn releasing_a_lock_whose_node_is_gone_fails_with_lost() {
 /// In this directory, any client may create nodes, and no client may delete them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_is_not_permitted_fails_and_is_listed_by_the_janitor() {
-    let (holder, path) = (client().await, path("release-refused"));
+    let holder = client().await;
+    let path = path("release-refused");
     create_dir_without_delete(&holder, &path).await;
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let node = guard.node().clone();
@@ -89,21 +90,17 @@ async fn a_release_that_is_not_permitted_fails_and_is_listed_by_the_janitor() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_timeout_of_any_guard_returns_in_time_and_the_release_continues() {
-    let ((proxy, holder), other, path) = (
-        behind_proxy().await,
-        client().await,
-        path("release-timeout"),
-    );
+    let (proxy, holder) = behind_proxy().await;
+    let other = client().await;
+    let path = path("release-timeout");
     let of = |name: &str| format!("{path}/{name}");
     let mutex = mutex(&holder, &of("mutex"));
     let lock = InterProcessReadWriteLock::new(&holder, of("read-write")).unwrap();
     let semaphore = InterProcessSemaphoreV2::new(&holder, of("semaphore"), 1).unwrap();
     for limit in [Duration::ZERO, Duration::from_millis(50)] {
         let guard = mutex.acquire().await.unwrap();
-        let (writing, lease) = (
-            lock.write().acquire().await.unwrap(),
-            semaphore.acquire().await.unwrap(),
-        );
+        let writing = lock.write().acquire().await.unwrap();
+        let lease = semaphore.acquire().await.unwrap();
         let nodes = [
             guard.node().clone(),
             writing.node().clone(),

@@ -27,8 +27,9 @@ async fn outage(proxy: &FaultProxy) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_its_node() {
-    let ((proxy, holding), steady, base) =
-        (behind_proxy().await, client().await, path("unwatched"));
+    let (proxy, holding) = behind_proxy().await;
+    let steady = client().await;
+    let base = path("unwatched");
     let mut guards = Vec::new();
     for kind in Kind::all() {
         guards.push(
@@ -45,7 +46,8 @@ async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_it
         .unwrap();
     guards.push(writing.downgrade().await.unwrap());
     // The owners of two more locks wait for a loss: the first lock is lost, the second one is kept.
-    let (watched, kept) = (format!("{base}/watched"), format!("{base}/kept"));
+    let watched = format!("{base}/watched");
+    let kept = format!("{base}/kept");
     guards.push(Held::Guard(
         mutex(&holding, &watched).acquire().await.unwrap(),
     ));
@@ -79,7 +81,8 @@ async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_it
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_nodes_of_a_thousand_holders_are_checked_in_two_requests() {
-    let ((proxy, holding), base) = (behind_proxy().await, path("thousand"));
+    let (proxy, holding) = behind_proxy().await;
+    let base = path("thousand");
     let acquire = async |number| {
         mutex(&holding, &format!("{base}/{number}"))
             .acquire()
@@ -123,7 +126,9 @@ async fn the_nodes_of_a_thousand_holders_are_checked_in_two_requests() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_that_is_not_polled_while_its_session_resumes_checks_its_node() {
-    let ((proxy, holding), steady, dir) = (behind_proxy().await, client().await, path("late"));
+    let (proxy, holding) = behind_proxy().await;
+    let steady = client().await;
+    let dir = path("late");
     let mutex = mutex(&holding, &dir);
     mutex.acquire().await.unwrap().release().await.unwrap();
     let mut states = holding.connection_states();
@@ -154,7 +159,9 @@ async fn an_acquire_that_is_not_polled_while_its_session_resumes_checks_its_node
 /// missed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_whose_connection_breaks_checks_all_its_queues_in_one_pipeline() {
-    let ((proxy, waiting), steady, base) = (behind_proxy().await, client().await, path("one-look"));
+    let (proxy, waiting) = behind_proxy().await;
+    let steady = client().await;
+    let base = path("one-look");
     let paths = ["1", "2"].map(|queue| format!("{base}/{queue}"));
     let multi = |client: &CuratorClient| InterProcessMultiLock::new(client, &paths).unwrap();
     let held = multi(&steady).acquire().await.unwrap();

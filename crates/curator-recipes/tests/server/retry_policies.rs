@@ -214,10 +214,8 @@ async fn a_closure_gives_up_by_the_kind_of_error() {
 /// Each call fails, and asks the policy of its view once.
 #[tokio::test(start_paused = true)]
 async fn each_recipe_asks_the_policy_of_the_client_with_which_it_was_made() {
-    let (of_client, policy) = (
-        Recording::new(RetryNTimes::new(1, PAUSE).unwrap()),
-        Recording::new(none()),
-    );
+    let of_client = Recording::new(RetryNTimes::new(1, PAUSE).unwrap());
+    let policy = Recording::new(none());
     let own = of_client.clone();
     let (_simulation, process, client) = simulated(|builder| {
         builder
@@ -237,7 +235,8 @@ async fn each_recipe_asks_the_policy_of_the_client_with_which_it_was_made() {
         let lock = |kind: Kind| kind.lock(client, &format!("/{kind:?}"));
         Kind::all().map(lock).collect::<Vec<_>>()
     };
-    let (_of_client, locks) = (locks(&client), locks(&view));
+    let _of_client = locks(&client);
+    let locks = locks(&view);
     let number = DistributedAtomicLong::new(&view, "/number").unwrap();
     let promoted = number.clone().exactly_once("/receipt").unwrap();
     let ids = IdGenerator::new(&view, "/ids", 10).unwrap();
@@ -326,14 +325,14 @@ async fn a_release_is_repeated_by_the_policy_of_its_lock() {
 /// Conflicts with other clients have a separate policy: they are no failures of requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conflict_has_no_error_and_is_no_failure_for_the_policy_of_the_client() {
-    let (client, path) = (connected().await, path("conflict"));
-    let (failures, conflicts) = (
-        Recording::new(none()),
-        Recording::new(RetryNTimes::new(1, PAUSE).unwrap()),
-    );
+    let client = connected().await;
+    let path = path("conflict");
+    let failures = Recording::new(none());
+    let conflicts = Recording::new(RetryNTimes::new(1, PAUSE).unwrap());
     let number =
         DistributedAtomicLong::new(&client.using_retry_policy(failures.clone()), &path).unwrap();
-    let (rival, number) = (number.clone(), number.with_retry_policy(conflicts.clone()));
+    let rival = number.clone();
+    let number = number.with_retry_policy(conflicts.clone());
     let changing = number.update(|value| {
         block_in_place(|| Handle::current().block_on(rival.increment())).unwrap();
         Some(value + 1)
@@ -353,7 +352,8 @@ async fn a_conflict_has_no_error_and_is_no_failure_for_the_policy_of_the_client(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_policy_is_not_asked_about_an_error_that_a_retry_cannot_help() {
-    let (client, path) = (connected().await, path("denied"));
+    let client = connected().await;
+    let path = path("denied");
     let policy = Recording::new(RetryForever::new(PAUSE).unwrap());
     let view = client.using_retry_policy(policy.clone());
     crate::support::create_dir_without_create(&client, &path).await;

@@ -18,7 +18,9 @@ use crate::support::{
 /// waiter that does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revocation_of_a_waiter_far_back_in_the_queue_reaches_it_as_holder() {
-    let (first, last, path) = (client().await, client().await, path("revoke-waiting"));
+    let first = client().await;
+    let last = client().await;
+    let path = path("revoke-waiting");
     let guard = mutex(&first, &path).acquire().await.unwrap();
     for place in 1..=3 {
         let waiting = acquiring(&client().await, &path);
@@ -42,8 +44,9 @@ async fn a_revocation_of_a_waiter_far_back_in_the_queue_reaches_it_as_holder() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_participant_that_leaves_before_a_retry_of_the_request_is_reported_as_gone() {
-    let ((proxy, admin), holder, path) =
-        (behind_proxy().await, client().await, path("revoke-gone"));
+    let (proxy, admin) = behind_proxy().await;
+    let holder = client().await;
+    let path = path("revoke-gone");
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     proxy.hold_nth_reply(OpCode::SetData, 1);
     let node = guard.node().clone();
@@ -67,7 +70,8 @@ async fn a_participant_that_leaves_before_a_retry_of_the_request_is_reported_as_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_that_waits_for_a_revocation_is_notified_of_the_loss() {
-    let ((proxy, holder), path) = (behind_proxy().await, path("revoke-lost"));
+    let (proxy, holder) = behind_proxy().await;
+    let path = path("revoke-lost");
     for reason in LOSSES {
         let guard = Arc::new(Held::Guard(mutex(&holder, &path).acquire().await.unwrap()));
         let waiting = listening(&guard).await;
@@ -80,7 +84,9 @@ async fn a_holder_that_waits_for_a_revocation_is_notified_of_the_loss() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_wait_for_a_revocation_loses_no_request() {
-    let (holder, admin, path) = (client().await, client().await, path("revoke-dropped"));
+    let holder = client().await;
+    let admin = client().await;
+    let path = path("revoke-dropped");
     for polls in 0..6 {
         let guard = mutex(&holder, &path).acquire().await.unwrap();
         // Without a request, the future would never wake, so the request is made concurrently.
@@ -104,7 +110,8 @@ async fn a_dropped_wait_for_a_revocation_loses_no_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downgraded_writer_receives_revocations_from_before_and_after_the_downgrade() {
-    let (holder, admin) = (client().await, client().await);
+    let holder = client().await;
+    let admin = client().await;
     for requested_before in [false, true] {
         let lock = read_write(&holder, &path("revoke-downgraded"));
         let writing = lock.write().acquire().await.unwrap();

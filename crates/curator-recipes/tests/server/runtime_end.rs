@@ -36,10 +36,8 @@ async fn waiting_threads_get_an_error_without_a_panic_when_the_runtime_ends() {
         }
         hook(info);
     }));
-    let (steady, address) = (
-        client().await,
-        TestingServer::shared().await.connect_string(),
-    );
+    let steady = client().await;
+    let address = TestingServer::shared().await.connect_string();
     for round in 0..ROUNDS {
         let threads = if round == 0 { IN_QUEUE + 4 } else { 4 };
         let path = path("runtime-end");
@@ -94,7 +92,8 @@ async fn a_lock_is_free_immediately_after_the_runtime_of_its_holder_ends() {
     let server = adjusted_server().await;
     let next = connect(&server.connect_string()).await;
     for panics in [false, true] {
-        let (connect_string, path) = (server.connect_string(), path("runtime-end"));
+        let connect_string = server.connect_string();
+        let path = path("runtime-end");
         let locked = path.clone();
         let ended = thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();

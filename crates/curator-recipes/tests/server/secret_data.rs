@@ -139,10 +139,8 @@ async fn no_debug_output_of_the_client_contains_data_or_credentials() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_debug_output_of_a_recipe_contains_data() {
-    let (client, base) = (
-        connect(&shared_address().await.to_string()).await,
-        path("secret/recipes"),
-    );
+    let client = connect(&shared_address().await.to_string()).await;
+    let base = path("secret/recipes");
     let below = |name: &str| format!("{base}/{name}");
     let mutex = InterProcessMutex::new(&client, below("mutex"))
         .unwrap()
@@ -246,10 +244,8 @@ async fn no_debug_output_of_a_recipe_contains_data() {
 /// `serde_json` quotes values in its messages, and a codec's own error may contain anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_error_of_a_decoder_reaches_the_text_of_our_error() {
-    let (client, path) = (
-        connect(&shared_address().await.to_string()).await,
-        path("secret/decoded"),
-    );
+    let client = connect(&shared_address().await.to_string()).await;
+    let path = path("secret/decoded");
     client
         .create()
         .creating_parent_containers()

@@ -20,8 +20,11 @@ fn count(client: &CuratorClient, path: &str, seed: i32) -> SharedCount {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_set_by_one_client_is_read_by_another() {
-    let (one, other, path) = (client().await, client().await, path("count/shared"));
-    let (ours, theirs) = (count(&one, &path, 7), count(&other, &path, 8));
+    let one = client().await;
+    let other = client().await;
+    let path = path("count/shared");
+    let ours = count(&one, &path, 7);
+    let theirs = count(&other, &path, 8);
     assert_eq!((*ours.seed(), ours.path().as_str()), (7, path.as_str()));
     assert!(
         one.check_exists(&path).await.unwrap().is_none(),
@@ -46,12 +49,13 @@ async fn a_count_set_by_one_client_is_read_by_another() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_version_changes_nothing() {
-    let (one, other, path) = (client().await, client().await, path("count/versions"));
-    let (ours, theirs) = (count(&one, &path, 0), count(&other, &path, 0));
-    let (seen, seen_by_other) = (
-        ours.versioned().await.unwrap(),
-        theirs.versioned().await.unwrap(),
-    );
+    let one = client().await;
+    let other = client().await;
+    let path = path("count/versions");
+    let ours = count(&one, &path, 0);
+    let theirs = count(&other, &path, 0);
+    let seen = ours.versioned().await.unwrap();
+    let seen_by_other = theirs.versioned().await.unwrap();
     assert_eq!(seen, seen_by_other);
     assert!(ours.compare_and_set(&seen, 1).await.unwrap());
     assert!(!theirs.compare_and_set(&seen_by_other, 2).await.unwrap());
@@ -73,8 +77,11 @@ async fn a_stale_version_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_fires_on_a_change_and_on_the_deletion() {
-    let (one, other, path) = (client().await, client().await, path("count/watched"));
-    let (ours, theirs) = (count(&one, &path, 3), count(&other, &path, 0));
+    let one = client().await;
+    let other = client().await;
+    let path = path("count/watched");
+    let ours = count(&one, &path, 3);
+    let theirs = count(&other, &path, 0);
     let (now, mut watch) = ours.watch().await.unwrap();
     assert_eq!((now.value, now.version), (3, 0));
     theirs.set(4).await.unwrap();
@@ -190,7 +197,9 @@ async fn next(changes: &mut CountChanges) -> (i32, i32) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_stream_begins_with_the_current_value_and_yields_each_change_and_a_deletion() {
-    let ((proxy, one), other, path) = (behind_proxy().await, client().await, path("changes"));
+    let (proxy, one) = behind_proxy().await;
+    let other = client().await;
+    let path = path("changes");
     let theirs = count(&other, &path, 0);
     let mut changes = count(&one, &path, 3).changes();
     round_trips(&one).await;
@@ -229,7 +238,8 @@ async fn an_outage_causes_no_error_and_no_change_in_the_stream_which_goes_on_in_
             .retry_policy(once)
     })
     .await;
-    let (other, path) = (client().await, path("changes/outage"));
+    let other = client().await;
+    let path = path("changes/outage");
     let mut changes = count(&one, &path, 0).changes();
     assert_eq!(next(&mut changes).await, (0, 0));
     for (value, ends) in [(1, false), (2, true)] {
@@ -258,7 +268,9 @@ async fn an_outage_causes_no_error_and_no_change_in_the_stream_which_goes_on_in_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_data_is_an_error_item_and_does_not_end_the_stream() {
-    let (one, other, path) = (client().await, client().await, path("changes/bad"));
+    let one = client().await;
+    let other = client().await;
+    let path = path("changes/bad");
     let count = count(&one, &path, 5);
     let mut changes = count.changes();
     assert_eq!(next(&mut changes).await, (5, 0));
@@ -293,7 +305,9 @@ async fn invalid_data_is_an_error_item_and_does_not_end_the_stream() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_permanent_error_is_the_last_item_of_the_stream() {
-    let (one, other, path) = (client().await, client().await, path("changes/forbidden"));
+    let one = client().await;
+    let other = client().await;
+    let path = path("changes/forbidden");
     let no_reading = [Acl::new(Permission::WRITE, AuthId::anyone())];
     other
         .create()
@@ -324,7 +338,9 @@ fn text(client: &CuratorClient, path: &str) -> SharedValue<String> {
 /// Curator ignored version 0: CURATOR-329.
 #[tokio::test]
 async fn a_replaced_node_with_version_0_again_is_not_taken_for_the_old_one() {
-    let (ours, other, path) = (client().await, client().await, path("value/replaced"));
+    let ours = client().await;
+    let other = client().await;
+    let path = path("value/replaced");
     let value = text(&ours, &path);
     let mut changes = value.changes();
     let mut next = async || soon(changes.next()).await.unwrap().unwrap();
@@ -356,7 +372,8 @@ async fn a_replaced_node_with_version_0_again_is_not_taken_for_the_old_one() {
 /// In Curator, removing a listener had no effect: CURATOR-420.
 #[tokio::test]
 async fn a_stream_that_is_dropped_leaves_no_watch() {
-    let (client, path) = (client().await, path("value/dropped"));
+    let client = client().await;
+    let path = path("value/dropped");
     let mut changes = text(&client, &path).changes();
     soon(changes.next()).await.unwrap().unwrap();
     until_watched(client.session().await.unwrap().id(), &path).await;

@@ -17,7 +17,8 @@ async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
     // The recovery follows after a pause in which the test adds a second node.
     let policy = RetryNTimes::new(5, Duration::from_secs(6)).unwrap();
     let (simulation, process, client) = simulated(|builder| builder.retry_policy(policy)).await;
-    let (other, path) = (connect(&simulation.connect_string()).await, "/surplus");
+    let other = connect(&simulation.connect_string()).await;
+    let path = "/surplus";
     let held = mutex(&other, path).acquire().await.unwrap();
     simulation.cut_before_reply(|request| request.op() == OpCode::Create2);
     let waiter = acquiring(&client, path);

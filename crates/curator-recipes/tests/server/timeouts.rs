@@ -13,7 +13,9 @@ use crate::support::{
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_that_waits_while_the_client_closes_fails_immediately() {
-    let (holder, waiter, path) = (connected().await, connected().await, path("closing"));
+    let holder = connected().await;
+    let waiter = connected().await;
+    let path = path("closing");
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let waiting = acquiring(&waiter, &path);
     queue_of(&holder, &path, 2).await;
@@ -33,7 +35,9 @@ async fn an_acquire_that_waits_while_the_client_closes_fails_immediately() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_the_client_notifies_the_holder_and_frees_the_lock_immediately() {
-    let (holder, other, path) = (connected().await, connected().await, path("close-holder"));
+    let holder = connected().await;
+    let other = connected().await;
+    let path = path("close-holder");
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     holder.close().await.unwrap();
     assert!(!guard.is_valid());
@@ -85,8 +89,10 @@ async fn the_retry_policy_ends_an_acquire_whose_create_always_fails() {
 /// In a test that pauses tokio's clock, the locks use real time.
 #[tokio::test(start_paused = true)]
 async fn acquire_timeout_waits_in_real_time_when_tokios_clock_is_paused() {
-    let (holder, waiter) = (connected().await, connected().await);
-    let (path, timeout) = (path("paused"), Duration::from_millis(200));
+    let holder = connected().await;
+    let waiter = connected().await;
+    let path = path("paused");
+    let timeout = Duration::from_millis(200);
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let waiting = mutex(&waiter, &path);
     let began = Instant::now();

@@ -35,13 +35,13 @@ pub(crate) fn assert_lost(error: &Error, node: &ZPath, reason: LossReason) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn further_and_downgraded_guards_of_a_lock_have_transactions() {
-    let (client, path) = (client().await, path("transaction-guards"));
-    let (account, lock) = (account(&client).await, read_write(&client, &path));
+    let client = client().await;
+    let path = path("transaction-guards");
+    let account = account(&client).await;
+    let lock = read_write(&client, &path);
     let writing = lock.write().acquire().await.unwrap();
-    let (again, beside) = (
-        lock.write().acquire().await.unwrap(),
-        lock.read().acquire().await.unwrap(),
-    );
+    let again = lock.write().acquire().await.unwrap();
+    let beside = lock.read().acquire().await.unwrap();
     for guard in [&*again, &beside] {
         guard
             .transaction()
@@ -75,7 +75,8 @@ async fn further_and_downgraded_guards_of_a_lock_have_transactions() {
 /// Each ensemble numbers its sessions separately.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guard_of_two_clients_has_no_transaction_even_if_their_session_ids_are_equal() {
-    let (first, other_server) = (client().await, adjusted_server().await);
+    let first = client().await;
+    let other_server = adjusted_server().await;
     let proxy = FaultProxy::start(other_server.address()).unwrap();
     let id = first.session().await.unwrap().id();
     // The offset of the session id: after the version and the timeout.
@@ -155,11 +156,9 @@ async fn a_transaction_with_a_lost_request_or_reply_is_ambiguous_and_applied_at_
 /// before the release.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_dropped_in_flight_is_applied_before_the_next_holder_acquires() {
-    let ((proxy, holder), next, path) = (
-        behind_proxy().await,
-        client().await,
-        path("transaction-way"),
-    );
+    let (proxy, holder) = behind_proxy().await;
+    let next = client().await;
+    let path = path("transaction-way");
     let account = account(&next).await;
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let waiting = acquiring(&next, &path);

@@ -94,10 +94,8 @@ async fn assert_refused(client: &CuratorClient, path: &str, expected: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_at_the_path_of_a_lock_is_refused_and_is_never_a_container() {
-    let (client, path) = (
-        connect(&adjusted_server().await.connect_string()).await,
-        path("values/lock"),
-    );
+    let client = connect(&adjusted_server().await.connect_string()).await;
+    let path = path("values/lock");
     let guard = mutex(&client, &path).acquire().await.unwrap();
     assert_refused(&client, &path, "directory").await;
     guard.release().await.unwrap();
@@ -125,7 +123,8 @@ async fn a_value_at_the_path_of_a_lock_is_refused_and_is_never_a_container() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_in_the_directories_of_a_semaphore_or_an_ephemeral_node_is_refused() {
-    let (client, path) = (connected().await, path("values/semaphore"));
+    let client = connected().await;
+    let path = path("values/semaphore");
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 1).unwrap();
     let lease = semaphore.acquire().await.unwrap();
     for below in ["", "/leases"] {
@@ -151,7 +150,8 @@ async fn a_value_in_the_directories_of_a_semaphore_or_an_ephemeral_node_is_refus
 /// Without children, a node without data may be one that a person or Java has made: it counts as 0.
 #[tokio::test]
 async fn an_empty_node_without_children_counts_as_zero_and_a_written_one_may_have_children() {
-    let (client, path) = (connected().await, path("values-empty"));
+    let client = connected().await;
+    let path = path("values-empty");
     client.create().for_path(&path, "").await.unwrap();
     assert_eq!(long(&client, &path).get().await.unwrap(), 0);
     assert_eq!(
@@ -193,12 +193,11 @@ async fn an_empty_node_without_children_counts_as_zero_and_a_written_one_may_hav
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_above_its_receipt_is_not_a_container() {
-    let (client, path) = (
-        connect(&adjusted_server().await.connect_string()).await,
-        path("values/above"),
-    );
+    let client = connect(&adjusted_server().await.connect_string()).await;
+    let path = path("values/above");
     for (name, below) in [("child", "w1"), ("grandchild", "receipts/w1")] {
-        let (_row, path) = (Row::of(name), format!("{path}-{name}"));
+        let _row = Row::of(name);
+        let path = format!("{path}-{name}");
         let receipt = format!("{path}/{below}");
         let number = long(&client, &path).exactly_once(&receipt).unwrap();
         let changed = number.add(5).await.unwrap();
@@ -211,7 +210,8 @@ async fn a_value_above_its_receipt_is_not_a_container() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receipt_at_the_path_of_a_lock_or_of_another_value_is_refused_and_changes_nothing() {
-    let (client, path) = (connected().await, path("values/receipt"));
+    let client = connected().await;
+    let path = path("values/receipt");
     let [value, lock, other] = ["value", "lock", "other"].map(|name| format!("{path}/{name}"));
     let _guard = mutex(&client, &lock).acquire().await.unwrap();
     long(&client, &other).force_set(7).await.unwrap();
@@ -278,7 +278,8 @@ async fn a_semaphore_refuses_a_count_in_its_own_nodes() {
 /// As in Java, whose semaphore takes any count.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_above_its_semaphore_is_refused_only_if_it_is_a_directory() {
-    let (client, limits) = (connected().await, path("values/limits"));
+    let client = connected().await;
+    let limits = path("values/limits");
     let semaphore = |name: &str| {
         let count = SharedCount::new(&client, &limits, 1).unwrap();
         InterProcessSemaphoreV2::with_shared_count(&client, format!("{limits}/{name}"), count)
@@ -316,7 +317,8 @@ async fn a_count_above_its_semaphore_is_refused_only_if_it_is_a_directory() {
 async fn a_write_to_a_directory_in_place_of_a_known_value_is_reported() {
     let client = connected().await;
     for call in ["set after get", "set after set", "compare_and_set"] {
-        let (_row, path) = (Row::of(call), path("values/replaced"));
+        let _row = Row::of(call);
+        let path = path("values/replaced");
         let count = SharedCount::new(&client, &path, 1).unwrap();
         if call == "set after set" {
             count.set(5).await.unwrap();
@@ -365,7 +367,8 @@ async fn a_write_to_a_directory_in_place_of_a_known_value_is_reported() {
 async fn only_the_first_set_of_a_handle_reads_the_node_and_later_calls_are_one_request() {
     let (proxy, client) = behind_proxy().await;
     for exists in [false, true] {
-        let (_row, path) = (Row::of(exists), path("values-cost"));
+        let _row = Row::of(exists);
+        let path = path("values-cost");
         if exists {
             SharedCount::new(&client, &path, 1)
                 .unwrap()

@@ -13,10 +13,8 @@ async fn before_3_9_neither_locks_nor_caches_of_one_client_lose_a_watch() {
         .zxids_in_events(false)
         .start()
         .unwrap();
-    let (with_caches, other) = (
-        connect(&server.connect_string()).await,
-        connect(&server.connect_string()).await,
-    );
+    let with_caches = connect(&server.connect_string()).await;
+    let other = connect(&server.connect_string()).await;
     watch_once_beside_a_cache(&with_caches, &other, "/once").await;
     churn_locks_beside_caches(&with_caches, &other, "/locks").await;
     with_caches.close().await.unwrap();

@@ -66,12 +66,11 @@ async fn the_leases_of_a_semaphore_have_the_tokens_of_their_nodes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_acquire_their_locks_with_rising_tokens() {
     let server = old_server();
-    let (holder, waiter) = (
-        connect(&server.connect_string()).await,
-        connect(&server.connect_string()).await,
-    );
+    let holder = connect(&server.connect_string()).await;
+    let waiter = connect(&server.connect_string()).await;
     for kind in KINDS {
-        let (held, wanted) = (lock(kind, &holder), lock(kind, &waiter));
+        let held = lock(kind, &holder);
+        let wanted = lock(kind, &waiter);
         let guard = soon(held.acquire()).await.unwrap();
         let token = guard.fencing_token();
         let waiting = tokio::spawn(async move { soon(wanted.acquire()).await });
@@ -90,12 +89,12 @@ async fn waiters_acquire_their_locks_with_rising_tokens() {
 async fn a_lost_exists_request_leaves_one_holder_and_a_free_lock_after_its_release() {
     let server = old_server();
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let (client, other) = (
-        connect(&proxy.connect_string()).await,
-        connect(&server.connect_string()).await,
-    );
+    let client = connect(&proxy.connect_string()).await;
+    let other = connect(&server.connect_string()).await;
     for kind in KINDS {
-        let (lock, others, name) = (lock(kind, &client), lock(kind, &other), kind.name());
+        let others = lock(kind, &other);
+        let lock = lock(kind, &client);
+        let name = kind.name();
         // Creates the directories together with the nodes; all servers return the directories'
         // stats.
         lock.acquire().await.unwrap().release().await.unwrap();
@@ -135,10 +134,8 @@ async fn before_3_6_locks_that_need_multi_read_fail_with_an_error_that_names_it_
         .unwrap();
     let client = connect(&server.connect_string()).await;
     for kind in KINDS {
-        let (error, name) = (
-            soon(lock(kind, &client).acquire()).await.unwrap_err(),
-            kind.name(),
-        );
+        let error = soon(lock(kind, &client).acquire()).await.unwrap_err();
+        let name = kind.name();
         let Error::Client(cause @ client::Error::Unimplemented { .. }) = &error else {
             panic!("{name}: {error}")
         };
@@ -187,16 +184,12 @@ async fn before_3_6_held_nodes_are_checked_one_by_one_after_a_reconnect() {
         .start()
         .unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let (client, other) = (
-        connect(&proxy.connect_string()).await,
-        connect(&server.connect_string()).await,
-    );
+    let client = connect(&proxy.connect_string()).await;
+    let other = connect(&server.connect_string()).await;
     let [kept, deleted] =
         ["/kept", "/deleted"].map(|path| InterProcessMutex::new(&client, path).unwrap());
-    let (kept, deleted) = (
-        kept.acquire().await.unwrap(),
-        deleted.acquire().await.unwrap(),
-    );
+    let kept = kept.acquire().await.unwrap();
+    let deleted = deleted.acquire().await.unwrap();
     let mut states = client.connection_states();
     other.delete().for_path(deleted.node()).await.unwrap();
     // Such a server may reject `multiRead` before it has answered the probe, and then closes the

@@ -27,7 +27,9 @@ enum Way {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted() {
-    let (client, admin, paths) = (client().await, client().await, paths::<3>("one-gone"));
+    let admin = client().await;
+    let client = client().await;
+    let paths = paths::<3>("one-gone");
     for lock in [multi(&client, &paths), one_by_one(&client, &paths)] {
         for gone in 0..3 {
             for way in [
@@ -37,7 +39,8 @@ async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted
             ] {
                 let guard = lock.acquire().await.unwrap();
                 let node = nodes(&guard).remove(gone);
-                let (handle, late) = (guard.loss(), guard.loss());
+                let handle = guard.loss();
+                let late = guard.loss();
                 if way == Way::Releases {
                     admin.delete().for_path(&node).await.unwrap();
                 } else {
@@ -66,7 +69,8 @@ async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted
         }
         // For a hold that is not lost, the handles end with the release.
         let guard = lock.acquire().await.unwrap();
-        let (waiting, late) = (tokio::spawn(guard.loss()), guard.loss());
+        let waiting = tokio::spawn(guard.loss());
+        let late = guard.loss();
         assert!(still_waits(&waiting, &client).await);
         guard.release().await.unwrap();
         assert!(!late.is_valid());
@@ -80,7 +84,9 @@ async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted
 /// `guard = lock.acquire().await?` drops the lost guard only when it has the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_is_acquired_anew_while_the_guard_of_a_lost_hold_is_kept() {
-    let (client, admin, paths) = (client().await, client().await, paths::<3>("kept"));
+    let admin = client().await;
+    let client = client().await;
+    let paths = paths::<3>("kept");
     for lock in [
         multi(&client, &paths),
         InterProcessMultiLock::non_reentrant(&client, &paths).unwrap(),
@@ -123,7 +129,9 @@ async fn a_lock_is_acquired_anew_while_the_guard_of_a_lost_hold_is_kept() {
 /// locks releases its locks one after another, the last one first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_with_two_nodes_gone_reports_both_in_the_order_of_the_releases() {
-    let (client, admin, paths) = (client().await, client().await, paths::<3>("two-gone"));
+    let admin = client().await;
+    let client = client().await;
+    let paths = paths::<3>("two-gone");
     for (lock, order) in [
         (multi(&client, &paths), [0, 2]),
         (one_by_one(&client, &paths), [2, 0]),
@@ -150,7 +158,8 @@ async fn a_release_with_two_nodes_gone_reports_both_in_the_order_of_the_releases
 async fn a_release_reports_a_known_loss_despite_a_lost_reply() {
     let (proxy, client) =
         behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(300))).await;
-    let (admin, paths) = (self::client().await, paths::<3>("known-loss"));
+    let admin = self::client().await;
+    let paths = paths::<3>("known-loss");
     for (_, fault) in FAULTS {
         let guard = multi(&client, &paths).acquire().await.unwrap();
         let node = nodes(&guard).remove(1);
@@ -170,7 +179,8 @@ async fn a_release_reports_a_known_loss_despite_a_lost_reply() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_loses_one_of_its_places_starts_again_in_all_queues() {
-    let (holder, waiter) = (client().await, client().await);
+    let holder = client().await;
+    let waiter = client().await;
     // The waiter is first in the first queue, and second in the second queue. Its node in one of
     // the queues is deleted.
     for deleted in [0, 1] {

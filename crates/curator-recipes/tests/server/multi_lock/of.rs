@@ -66,7 +66,8 @@ async fn check_failures(lock: &InterProcessMultiLock, mut check: impl AsyncFnMut
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_fails_is_named_and_the_others_are_rolled_back() {
-    let (client, paths) = (client().await, paths::<4>("rolled-back"));
+    let client = client().await;
+    let paths = paths::<4>("rolled-back");
     create_dir_without_create(&client, &paths[2]).await;
     let lock = one_by_one(&client, &paths);
     assert_eq!(
@@ -107,8 +108,9 @@ async fn a_member_that_fails_is_named_and_the_others_are_rolled_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_error_of_a_rollback_is_reported() {
     for fails in [true, false] {
-        let (holder, client, paths) =
-            (client().await, client().await, paths::<4>("rollback-fails"));
+        let holder = client().await;
+        let client = client().await;
+        let paths = paths::<4>("rollback-fails");
         for path in &paths[..2] {
             create_dir_without_delete(&client, path).await;
         }
@@ -165,7 +167,9 @@ async fn every_error_of_a_rollback_is_reported() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_deadline_covers_all_members() {
-    let (holder, client, paths) = (client().await, client().await, paths::<3>("one-deadline"));
+    let holder = client().await;
+    let client = client().await;
+    let paths = paths::<3>("one-deadline");
     let took = Duration::from_millis(100);
     let timeout = Duration::from_secs(30);
     let slow = |path| Slow {
@@ -213,7 +217,8 @@ async fn one_deadline_covers_all_members() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_multi_lock_is_a_member_of_another() {
-    let (client, paths) = (client().await, paths::<5>("nested-multi"));
+    let client = client().await;
+    let paths = paths::<5>("nested-multi");
     let inner = one_by_one(&client, &paths[..2]);
     let last = mutex(&client, &paths[4]);
     let members = [

@@ -11,10 +11,8 @@ async fn no_paths_duplicate_paths_and_paths_inside_a_contender_are_rejected() {
     let [one, two] = paths("refused");
     // A semaphore mutex on one path and a mutex on another have one queue.
     let semaphore_mutex = InterProcessSemaphoreMutex::new(&client, &two).unwrap();
-    let (queue, contender) = (
-        format!("{two}/locks"),
-        format!("{two}/order-lock-0000000007/deeper"),
-    );
+    let queue = format!("{two}/locks");
+    let contender = format!("{two}/order-lock-0000000007/deeper");
     let refusals = [
         (
             InterProcessMultiLock::new(&client, [""; 0]),
@@ -56,7 +54,8 @@ async fn no_paths_duplicate_paths_and_paths_inside_a_contender_are_rejected() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nested_paths_have_separate_queues() {
-    let (client, other) = (client().await, client().await);
+    let other = client().await;
+    let client = client().await;
     let [outer] = paths("within");
     let inner = [format!("{outer}/b"), outer.clone(), format!("{outer}/b/c")];
     let guard = soon(multi(&client, &inner).acquire()).await.unwrap();

@@ -25,7 +25,8 @@ fn no_retry() -> RetryNTimes {
 
 #[tokio::test]
 async fn a_change_returns_the_values_before_and_after_it() {
-    let (one, path) = (client().await, path("atomic/number"));
+    let one = client().await;
+    let path = path("atomic/number");
     let number = long(&one, &path);
     assert_eq!(number.get().await.unwrap(), 0);
     assert!(
@@ -48,7 +49,8 @@ async fn a_change_returns_the_values_before_and_after_it() {
 
 #[tokio::test]
 async fn overflow_and_invalid_data_are_errors_and_change_nothing() {
-    let (client, path) = (client().await, path("atomic/limits"));
+    let client = client().await;
+    let path = path("atomic/limits");
     let number = long(&client, &path);
     number.force_set(i64::MAX).await.unwrap();
     let error = number.increment().await.unwrap_err();
@@ -87,7 +89,8 @@ async fn overflow_and_invalid_data_are_errors_and_change_nothing() {
 
 #[tokio::test]
 async fn a_value_is_initialized_once_and_set_only_if_the_expected_value_matches() {
-    let (client, path) = (client().await, path("atomic/initialized"));
+    let client = client().await;
+    let path = path("atomic/initialized");
     let number = long(&client, &path);
     assert!(number.initialize(5).await.unwrap());
     assert!(!number.initialize(6).await.unwrap());
@@ -103,7 +106,8 @@ async fn a_value_is_initialized_once_and_set_only_if_the_expected_value_matches(
 
 #[tokio::test]
 async fn an_atomic_value_of_any_type_is_stored_with_a_codec() {
-    let (client, path) = (client().await, path("atomic/text"));
+    let client = client().await;
+    let path = path("atomic/text");
     let codec = (
         |text: &String| text.clone().into_bytes(),
         |data: &[u8]| String::from_utf8(data.to_vec()),
@@ -190,7 +194,8 @@ async fn a_change_sends_two_requests_and_the_first_with_a_receipt_one_more_read(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_always_conflicts_gives_up_or_acquires_the_mutex() {
     let (proxy, client) = behind_proxy().await;
-    let (path, other) = (path("atomic/contended"), crate::support::client().await);
+    let path = path("atomic/contended");
+    let other = crate::support::client().await;
     let number = long(&client, &path).with_retry_policy(no_retry());
     number.increment().await.unwrap();
     let begin = |number: DistributedAtomicLong| {
@@ -232,8 +237,11 @@ async fn a_client_that_always_conflicts_gives_up_or_acquires_the_mutex() {
 /// A client's first attempts do not acquire the mutex, so the mutex does not exclude them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_holds_the_mutex_can_still_conflict_and_then_releases_it() {
-    let (client, other, path) = (client().await, client().await, path("atomic/late"));
-    let (number, rival) = (long(&client, &path), long(&other, &path));
+    let other = client().await;
+    let client = client().await;
+    let path = path("atomic/late");
+    let number = long(&client, &path);
+    let rival = long(&other, &path);
     let number = number
         .with_retry_policy(no_retry())
         .promoted_to_lock(format!("{path}-lock"))
@@ -273,10 +281,12 @@ async fn increment_while(
 /// version 0 (CURATOR-329).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_equal_write_of_another_client_a_deletion_and_a_replacement_are_detected() {
-    let (client, other) = (client().await, client().await);
+    let other = client().await;
+    let client = client().await;
     for has_receipt in [false, true] {
         let path = path("atomic/meanwhile");
-        let (number, rival) = (long(&client, &path), long(&other, &path));
+        let number = long(&client, &path);
+        let rival = long(&other, &path);
         let number = if has_receipt {
             number.exactly_once(format!("{path}-receipt")).unwrap()
         } else {
@@ -323,10 +333,8 @@ async fn an_equal_write_of_another_client_a_deletion_and_a_replacement_are_detec
 
 #[tokio::test]
 async fn missing_parents_become_containers_without_data() {
-    let (client, top) = (
-        connect(&adjusted_server().await.connect_string()).await,
-        path("top"),
-    );
+    let client = connect(&adjusted_server().await.connect_string()).await;
+    let top = path("top");
     let nodes = ["numbers/one", "sure/one", "receipts/w1", "counts/one"]
         .map(|below| format!("{top}/{below}"));
     long(&client, &nodes[0]).increment().await.unwrap();

@@ -42,7 +42,8 @@ pub(crate) async fn create_tree(client: &CuratorClient, name: &str) -> String {
 
 /// The data of each cached node, by its path below the root.
 pub(crate) fn shown(cache: &CuratorCache) -> BTreeMap<String, String> {
-    let (snapshot, root) = (cache.snapshot(), cache.path());
+    let snapshot = cache.snapshot();
+    let root = cache.path();
     let below = |path: &ZPath| path.strip_prefix(root).unwrap().to_string();
     snapshot
         .iter()
@@ -90,7 +91,8 @@ async fn next_events(events: &mut CacheEvents, root: &str, count: usize) -> Vec<
 
 #[tokio::test]
 async fn a_tree_is_loaded_and_its_changes_are_reported_in_order() {
-    let (client, writer) = (connected().await, connected().await);
+    let client = connected().await;
+    let writer = connected().await;
     let root = create_tree(&writer, "cache").await;
     let cache = cache(&client, &root).start().unwrap();
     let mut events = cache.events();
@@ -166,7 +168,9 @@ async fn a_tree_is_loaded_and_its_changes_are_reported_in_order() {
 
 #[tokio::test]
 async fn the_cache_of_a_missing_root_is_empty_until_the_root_is_created() {
-    let (client, writer, root) = (connected().await, connected().await, path("cache-missing"));
+    let client = connected().await;
+    let writer = connected().await;
+    let root = path("cache-missing");
     let cache = cache(&client, &root).start().unwrap();
     assert!(soon(cache.ready()).await.unwrap().is_empty());
     assert_eq!(cache.get(&root).unwrap(), Lookup::Absent);
@@ -346,8 +350,10 @@ async fn a_slow_consumer_resyncs_without_delaying_other_consumers() {
     let root = create_tree(&client, "cache-slow").await;
     let cache = cache(&client, &root).event_capacity(8).start().unwrap();
     soon(cache.ready()).await.unwrap();
-    let (mut slow, mut fast) = (cache.events(), cache.events());
-    let (mut slowly, mut replay) = (Replay::default(), Replay::default());
+    let mut slow = cache.events();
+    let mut fast = cache.events();
+    let mut slowly = Replay::default();
+    let mut replay = Replay::default();
     for _ in 0..6 {
         slowly.apply(soon(slow.next()).await.unwrap());
     }
@@ -376,7 +382,8 @@ async fn a_slow_consumer_resyncs_without_delaying_other_consumers() {
 
 #[tokio::test]
 async fn lookups_of_unreadable_nodes_return_denied_until_a_read_is_permitted() {
-    let (client, owner) = (connected().await, owner().await);
+    let client = connected().await;
+    let owner = owner().await;
     let root = create_tree(&owner, "cache-denied").await;
     let node = format!("{root}/a");
     let acl = |who: AuthId| vec![Acl::new(Permission::ALL, who)];
@@ -572,7 +579,8 @@ async fn a_panicking_filter_ends_only_its_cache() {
 /// again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_of_more_than_a_mebibyte_are_read() {
-    let ((proxy, client), root) = (behind_proxy().await, path("cache-long"));
+    let (proxy, client) = behind_proxy().await;
+    let root = path("cache-long");
     create(&client, &root, b"").await;
     for names in 0..6 {
         let mut transaction = client.transaction();
@@ -591,7 +599,8 @@ async fn replies_of_more_than_a_mebibyte_are_read() {
             .await
             .unwrap();
     }
-    let (handshakes, before) = (proxy.handshakes(), proxy.bytes_received());
+    let handshakes = proxy.handshakes();
+    let before = proxy.bytes_received();
     let cache = cache(&client, &root).start().unwrap();
     assert_eq!(soon(cache.ready()).await.unwrap().len(), 6_005);
     // This is the handshake of the caches' separate session.
@@ -601,7 +610,9 @@ async fn replies_of_more_than_a_mebibyte_are_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_load_and_each_change_cost_the_documented_requests() {
-    let ((proxy, client), writer, root) = (counted().await, connected().await, path("cache-cost"));
+    let (proxy, client) = counted().await;
+    let writer = connected().await;
+    let root = path("cache-cost");
     let leaves = async |from: usize, to: usize| {
         let mut transaction = writer.transaction();
         for leaf in from..to {
@@ -657,7 +668,8 @@ async fn a_load_and_each_change_cost_the_documented_requests() {
 /// Each read takes longer than many changes, so there is always something to read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn continuous_changes_do_not_delay_a_resync() {
-    let ((proxy, client), owner) = (behind_proxy().await, owner().await);
+    let (proxy, client) = behind_proxy().await;
+    let owner = owner().await;
     let root = create_tree(&owner, "cache-busy").await;
     let node = format!("{root}/a/x");
     owner
@@ -670,7 +682,8 @@ async fn continuous_changes_do_not_delay_a_resync() {
         .unwrap();
     soon(cache.ready()).await.unwrap();
     proxy.set_delay(Duration::from_millis(100));
-    let (busy, writer) = (format!("{root}/b"), connected().await);
+    let busy = format!("{root}/b");
+    let writer = connected().await;
     let writes = tokio::spawn({
         let busy = busy.clone();
         async move {

@@ -55,7 +55,8 @@ async fn create(client: &CuratorClient, path: &str) {
 /// Changes nodes below `base` until its future is dropped.
 async fn change_forever(client: &CuratorClient, base: &str) {
     for number in 0_usize.. {
-        let (node, child) = (format!("{base}/a/b"), format!("{base}/a/b/{}", number % 5));
+        let node = format!("{base}/a/b");
+        let child = format!("{base}/a/b/{}", number % 5);
         // Each request may fail, because the node may exist or not.
         let _ = client.set_data(&node, number.to_string(), None).await;
         let _ = client
@@ -87,12 +88,11 @@ async fn the_watch_of_a_cache_is_gone_when_its_close_returns() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_caches_leave_no_watch() {
     const CONCURRENT: usize = 8;
-    let (quiet, path) = (QuietServer::take().await, path("thousand"));
+    let quiet = QuietServer::take().await;
+    let path = path("thousand");
     let connect_string = quiet.server.connect_string();
-    let (client, other) = (
-        connect(&connect_string).await,
-        connect(&connect_string).await,
-    );
+    let client = connect(&connect_string).await;
+    let other = connect(&connect_string).await;
     create(&client, &format!("{path}/a/b")).await;
     let roots = ["", "/a", "/a/b", "/a", "/missing"].map(|below| format!("{path}{below}"));
     let caches = join_all((0..CONCURRENT).map(async |first| {
@@ -120,7 +120,8 @@ async fn a_thousand_caches_leave_no_watch() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_lose_no_watch_beside_caches_of_their_client() {
-    let (with_caches, other) = (client().await, client().await);
+    let with_caches = client().await;
+    let other = client().await;
     churn_locks_beside_caches(&with_caches, &other, &path("churn")).await;
     with_caches.close().await.unwrap();
     other.close().await.unwrap();
@@ -130,13 +131,15 @@ async fn locks_lose_no_watch_beside_caches_of_their_client() {
 /// (ZOOKEEPER-4466).
 #[tokio::test]
 async fn one_shot_watches_of_the_same_client_do_not_stop_the_events_of_a_cache() {
-    let (with_cache, other) = (client().await, client().await);
+    let with_cache = client().await;
+    let other = client().await;
     watch_once_beside_a_cache(&with_cache, &other, &path("once")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cache_misses_no_change_while_other_caches_start_and_end_at_its_paths() {
-    let (client, other) = (client().await, client().await);
+    let other = client().await;
+    let client = client().await;
     let base = path("passers");
     create(&client, &format!("{base}/a/b")).await;
     let roots = [base.clone(), format!("{base}/a"), format!("{base}/a/b")];
@@ -167,7 +170,8 @@ async fn a_cache_misses_no_change_while_other_caches_start_and_end_at_its_paths(
 
 #[tokio::test]
 async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch() {
-    let ((quiet, proxy, client), path) = (alone_behind_proxy().await, path("cache-ends"));
+    let (quiet, proxy, client) = alone_behind_proxy().await;
+    let path = path("cache-ends");
     for is_closed in [true, false] {
         proxy.reset_counts();
         proxy.hold_replies(OpCode::AddWatch);
@@ -219,14 +223,16 @@ async fn a_reply_is_awaited_between_removing_a_watch_and_setting_the_next() {
     if transport() == Transport::Native {
         return;
     }
-    let ((proxy, client), path) = (behind_proxy().await, path("cache-next"));
+    let (proxy, client) = behind_proxy().await;
+    let path = path("cache-next");
     let cache = || {
         CuratorCache::builder(&client, &path)
             .unwrap()
             .start()
             .unwrap()
     };
-    let (first, second) = (cache(), cache());
+    let first = cache();
+    let second = cache();
     for cache in [&first, &second] {
         soon(cache.ready()).await.unwrap();
     }
@@ -248,7 +254,8 @@ async fn a_reply_is_awaited_between_removing_a_watch_and_setting_the_next() {
 
 #[tokio::test]
 async fn a_client_closes_while_a_cache_is_setting_its_watch() {
-    let ((quiet, proxy, client), path) = (alone_behind_proxy().await, path("client-closes"));
+    let (quiet, proxy, client) = alone_behind_proxy().await;
+    let path = path("client-closes");
     proxy.hold_replies(OpCode::AddWatch);
     let cache = CuratorCache::builder(&client, &path)
         .unwrap()
@@ -275,7 +282,8 @@ async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watc
     if transport() == Transport::Native {
         return;
     }
-    let ((quiet, proxy, client), path) = (alone_behind_proxy().await, path("client-closes"));
+    let (quiet, proxy, client) = alone_behind_proxy().await;
+    let path = path("client-closes");
     let child = format!("{path}/a");
     create(&client, &child).await;
     let start = |path: &str| {
@@ -319,7 +327,8 @@ async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watc
 
 #[tokio::test]
 async fn a_watch_with_a_lost_reply_is_removed_after_its_cache_has_ended() {
-    let ((quiet, proxy, client), path) = (alone_behind_proxy().await, path("lost-reply"));
+    let (quiet, proxy, client) = alone_behind_proxy().await;
+    let path = path("lost-reply");
     proxy.swallow_next_reply(OpCode::AddWatch);
     let cache = CuratorCache::builder(&client, &path)
         .unwrap()

@@ -70,16 +70,15 @@ pub(crate) fn is_ended(status: &ConfigStatus) -> bool {
 
 #[tokio::test]
 async fn the_value_follows_the_node_and_refused_data_never_replace_it() {
-    let (client, writer, path) = (
-        connected().await,
-        connected().await,
-        path("config/followed"),
-    );
+    let client = connected().await;
+    let writer = connected().await;
+    let path = path("config/followed");
     write(&writer, &path, "1").await;
     let config = soon(number(&client, &path).open()).await.unwrap();
     assert_eq!((*config.current(), config.path().as_str()), (1, &*path));
     assert!(config.status().get().is_current());
-    let (mut values, first) = (config.values(), config.current());
+    let mut values = config.values();
+    let first = config.current();
     assert!(!values.has_changed().unwrap());
     write(&writer, &path, "2").await;
     until_value(&config, 2).await;
@@ -119,8 +118,9 @@ async fn if_absent_selects_the_value_without_a_node() {
         (IfAbsent::Default(9), 9),
         (IfAbsent::Fail, 5),
     ] {
-        let (client, writer, parent) =
-            (connected().await, connected().await, path("config/absent"));
+        let client = connected().await;
+        let writer = connected().await;
+        let parent = path("config/absent");
         let path = format!("{parent}/settings");
         let opening = tokio::spawn(number(&client, &path).if_absent(choice.clone()).open());
         let config = match choice {
@@ -170,11 +170,9 @@ async fn if_absent_selects_the_value_without_a_node() {
 
 #[tokio::test]
 async fn a_node_created_between_the_read_and_the_watch_is_read() {
-    let ((proxy, client), writer, path) = (
-        behind_proxy().await,
-        connected().await,
-        path("config/between"),
-    );
+    let (proxy, client) = behind_proxy().await;
+    let writer = connected().await;
+    let path = path("config/between");
     proxy.hold_replies(OpCode::GetData);
     proxy.reset_counts();
     let opening = tokio::spawn(number(&client, &path).open());
@@ -196,7 +194,8 @@ async fn a_node_created_between_the_read_and_the_watch_is_read() {
 
 #[tokio::test]
 async fn open_fails_on_data_that_the_decoder_rejects() {
-    let (client, path) = (connected().await, path("config/refused"));
+    let client = connected().await;
+    let path = path("config/refused");
     write(&client, &path, "none").await;
     for choice in [IfAbsent::KeepLast, IfAbsent::Default(9), IfAbsent::Fail] {
         let error = soon(number(&client, &path).if_absent(choice).open())
@@ -217,7 +216,8 @@ fn timed_out(error: &ConfigError) -> &ClientError {
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test]
 async fn open_timeout_ends_the_wait_and_reports_its_cause() {
-    let ((proxy, client), path) = (behind_proxy().await, path("config/timeouts"));
+    let (proxy, client) = behind_proxy().await;
+    let path = path("config/timeouts");
     let within = async |timeout| soon(number(&client, &path).open_timeout(timeout)).await;
     // A timeout of zero does not wait, but reads the node: a round trip.
     proxy.set_delay(Duration::from_millis(10));
@@ -264,7 +264,8 @@ fn refused_data_is_logged_once_without_its_content() {
     let path = path("config/logged");
     logs.capture_call(|| {
         runtime.block_on(async {
-            let ((proxy, client), writer) = (behind_proxy().await, connected().await);
+            let (proxy, client) = behind_proxy().await;
+            let writer = connected().await;
             // The caller gets the error.
             write(&writer, &path, "secret").await;
             number(&client, &path).open().await.unwrap_err();
@@ -299,7 +300,9 @@ fn refused_data_is_logged_once_without_its_content() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_and_a_change_are_one_request_each() {
-    let ((proxy, client), writer, path) = (counted().await, connected().await, path("config/cost"));
+    let (proxy, client) = counted().await;
+    let writer = connected().await;
+    let path = path("config/cost");
     write(&writer, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
     assert_eq!(
@@ -352,13 +355,16 @@ pub(crate) async fn is_watching(session: i64, path: &str) -> bool {
 
 #[tokio::test]
 async fn a_config_runs_while_a_handle_or_receiver_exists_and_leaves_no_watch() {
-    let (client, writer) = (connected().await, connected().await);
+    let client = connected().await;
+    let writer = connected().await;
     let session = client.try_session().unwrap().id();
     for absent in [false, true] {
         let path = path("config/dropped");
         write(&writer, &path, "1").await;
         let config = number(&client, &path).open().await.unwrap();
-        let (clone, mut values, mut states) = (config.clone(), config.values(), config.status());
+        let clone = config.clone();
+        let mut values = config.values();
+        let mut states = config.status();
         drop(config);
         write(&writer, &path, "2").await;
         until_value(&clone, 2).await;
@@ -380,7 +386,8 @@ async fn a_config_runs_while_a_handle_or_receiver_exists_and_leaves_no_watch() {
 
 #[tokio::test]
 async fn a_dropped_open_leaves_no_watch() {
-    let (client, path) = (connected().await, path("config/cancelled"));
+    let client = connected().await;
+    let path = path("config/cancelled");
     let session = client.try_session().unwrap().id();
     for exists in [false, true] {
         if exists {
@@ -398,7 +405,8 @@ async fn a_dropped_open_leaves_no_watch() {
 
 #[tokio::test]
 async fn a_decoder_that_panics_ends_the_config_with_its_message() {
-    let (client, path) = (connected().await, path("config/panics"));
+    let client = connected().await;
+    let path = path("config/panics");
     let decode = |data: &[u8]| {
         assert_ne!(data, b"panic", "on purpose");
         Ok::<_, ConfigError>(data.len())
@@ -419,7 +427,8 @@ async fn a_decoder_that_panics_ends_the_config_with_its_message() {
     let config = soon(Config::builder(&client, &path, decode).unwrap().open())
         .await
         .unwrap();
-    let (mut values, mut states) = (config.values(), config.status());
+    let mut values = config.values();
+    let mut states = config.status();
     write(&client, &path, "panic").await;
     assert!(panicked(&soon(config.ended()).await));
     soon(states.wait_for(is_ended)).await.unwrap();

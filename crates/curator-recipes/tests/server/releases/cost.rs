@@ -162,7 +162,9 @@ async fn the_cost_of_a_waiter_is_bounded_for_any_queue_length() {
         (("mutex", "acquire, more before us"), vec![1, 1, 1, 3]),
     ];
     for (row, watches) in cases {
-        let (others, (proxy, client), path) = (client().await, counted().await, path("waiter"));
+        let others = client().await;
+        let (proxy, client) = counted().await;
+        let path = path("waiter");
         mutex(&others, &path)
             .acquire()
             .await
@@ -201,7 +203,9 @@ async fn a_hand_over_is_one_round_trip() {
     let (holder_proxy, holder) = counted().await;
     let mut guard = mutex(&holder, &path).acquire().await.unwrap();
     let mut last_proxy = None;
-    let (mut proxies, mut clients, mut waiters) = (Vec::new(), Vec::new(), Vec::new());
+    let mut proxies = Vec::new();
+    let mut clients = Vec::new();
+    let mut waiters = Vec::new();
     for place in 0..4 {
         let (proxy, client) = counted().await;
         waiters.push(acquiring(&client, &path));
@@ -216,7 +220,8 @@ async fn a_hand_over_is_one_round_trip() {
             .wait_for_reply(OpCode::GetData, if place == 0 { 2 } else { 3 })
             .await
             .unwrap();
-        let (sent, probes) = (without_probes(proxy), requests_of(proxy, OpCode::Sync));
+        let sent = without_probes(proxy);
+        let probes = requests_of(proxy, OpCode::Sync);
         // The release is one round trip of the holder; its delete is also the first half of the
         // hand-over.
         let releasing_proxy: &FaultProxy = last_proxy.replace(proxy).unwrap_or(&holder_proxy);
@@ -237,7 +242,8 @@ async fn a_hand_over_is_one_round_trip() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_lock_of_a_writer_is_two_requests_plus_an_exists_on_old_servers() {
-    let ((proxy, client), path) = (counted().await, path("downgraded"));
+    let (proxy, client) = counted().await;
+    let path = path("downgraded");
     let lock = InterProcessReadWriteLock::new(&client, &path).unwrap();
     let writing = lock.write().acquire().await.unwrap();
     proxy.reset_counts();
@@ -267,7 +273,8 @@ async fn a_read_lock_of_a_writer_is_two_requests_plus_an_exists_on_old_servers()
 
 /// The cost of the first acquire below a node.
 async fn first_cost<G>(acquire: impl AsyncFnOnce(CuratorClient, String) -> G) -> Cost {
-    let ((proxy, client), top) = (counted().await, path("first"));
+    let (proxy, client) = counted().await;
+    let top = path("first");
     client.create().for_path(&top, "").await.unwrap();
     proxy.reset_counts();
     let _guard = acquire(client, top).await;

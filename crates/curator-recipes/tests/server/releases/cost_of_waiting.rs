@@ -21,7 +21,8 @@ fn counts<const N: usize>(requests: [(OpCode, u64); N]) -> BTreeMap<OpCode, u64>
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acquiring_many_leases_costs_as_much_as_one_with_a_shared_count() {
     let (proxy, client) = counted().await;
-    let (path, count) = (path("leases"), path("leases-count"));
+    let count = path("leases-count");
+    let path = path("leases");
     let count = SharedCount::new(&client, count, 3).unwrap();
     let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, &path, count).unwrap();
     // The directories and the count are created once.
@@ -114,7 +115,9 @@ async fn a_reader_lists_again_only_behind_several_writers_and_then_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_lists_again_when_the_contender_before_it_has_left() {
-    let (others, (proxy, client), path) = (client().await, counted().await, path("writer"));
+    let others = client().await;
+    let (proxy, client) = counted().await;
+    let path = path("writer");
     let held = InterProcessReadWriteLock::new(&others, &path)
         .unwrap()
         .read()

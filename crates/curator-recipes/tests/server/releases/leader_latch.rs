@@ -50,7 +50,8 @@ pub(crate) async fn leader_and_follower(
 
 #[tokio::test]
 async fn latches_lead_one_at_a_time_in_the_order_of_arrival_and_list_the_same_participants() {
-    let (client, path) = (connected().await, path("latch"));
+    let client = connected().await;
+    let path = path("latch");
     let mut latches = Vec::new();
     for id in ["a", "b", "c"] {
         latches.push(named(&client, &path, id));
@@ -104,8 +105,10 @@ async fn latches_lead_one_at_a_time_in_the_order_of_arrival_and_list_the_same_pa
 
 #[tokio::test]
 async fn latch_nodes_have_the_names_and_data_of_curator() {
-    let (client, path) = (connected().await, path("latch-names"));
-    let (_with_id, _without) = (named(&client, &path, "replica-1"), latch(&client, &path));
+    let client = connected().await;
+    let path = path("latch-names");
+    let _with_id = named(&client, &path, "replica-1");
+    let _without = latch(&client, &path);
     queue_of(&client, &path, 2).await;
     let mut data = Vec::new();
     for child in children(&client, &path).await {
@@ -122,7 +125,9 @@ async fn latch_nodes_have_the_names_and_data_of_curator() {
 /// In a take-over, the event makes the participant the leader: it already watches its own node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
-    let ((proxy, client), others, path) = (counted().await, connected().await, path("latch-cost"));
+    let (proxy, client) = counted().await;
+    let others = connected().await;
+    let path = path("latch-cost");
     let until_cost = async |row| {
         let cost = stated(row).await;
         until(async || (without_probes(&proxy), proxy.round_trips()) == cost).await;
@@ -159,7 +164,8 @@ async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
 /// The matrix has faults at each request of these commands.
 #[tokio::test]
 async fn commands_of_a_participant_that_does_not_lead_change_nothing() {
-    let (client, path) = (connected().await, path("latch-resign"));
+    let client = connected().await;
+    let path = path("latch-resign");
     let ((first, leadership), second) = leader_and_follower(&client, &client, &path).await;
     let names = async || {
         let mut names = children(&client, &path).await;
@@ -188,7 +194,8 @@ async fn commands_of_a_participant_that_does_not_lead_change_nothing() {
 
 #[tokio::test]
 async fn a_leader_resigns_on_a_revocation_request() {
-    let (client, path) = (connected().await, path("latch-revoked"));
+    let client = connected().await;
+    let path = path("latch-revoked");
     let ((first, leadership), second) = leader_and_follower(&client, &client, &path).await;
     revoke(&client, leadership.node()).await.unwrap();
     assert_eq!(soon(leadership.lost()).await.reason, LossReason::Released);
@@ -201,7 +208,8 @@ async fn a_leader_resigns_on_a_revocation_request() {
 
 #[tokio::test]
 async fn a_leader_whose_node_is_deleted_is_notified_and_joins_again_at_the_end() {
-    let (client, path) = (connected().await, path("latch-deleted"));
+    let client = connected().await;
+    let path = path("latch-deleted");
     let ((first, leadership), second) = leader_and_follower(&client, &client, &path).await;
     client.delete().for_path(leadership.node()).await.unwrap();
     let lost = soon(leadership.lost()).await;
@@ -223,7 +231,8 @@ async fn a_leader_whose_node_is_deleted_is_notified_and_joins_again_at_the_end()
 async fn a_leader_that_is_cut_off_stops_before_another_starts_and_takes_part_again() {
     let (proxy, cut_off) =
         behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
-    let (others, path) = (connected().await, path("latch-cut-off"));
+    let others = connected().await;
+    let path = path("latch-cut-off");
     let ((first, leadership), second) = leader_and_follower(&cut_off, &others, &path).await;
     for direction in [Direction::Both, Direction::ToClient] {
         let mine = until_leader(&first).await;
@@ -251,7 +260,8 @@ async fn a_leader_that_is_cut_off_stops_before_another_starts_and_takes_part_aga
 
 #[tokio::test]
 async fn a_short_outage_ends_no_term() {
-    let ((proxy, client), path) = (behind_proxy().await, path("latch-flap"));
+    let (proxy, client) = behind_proxy().await;
+    let path = path("latch-flap");
     let latch = latch(&client, &path);
     let leadership = until_leader(&latch).await;
     let mut states = latch.state();
@@ -268,7 +278,8 @@ async fn a_short_outage_ends_no_term() {
 /// The matrix shows that the node is gone when `close` returns.
 #[tokio::test]
 async fn a_close_is_permanent_and_ends_waiting_calls() {
-    let (client, path) = (connected().await, path("latch-close"));
+    let client = connected().await;
+    let path = path("latch-close");
     let ((leader, leadership), follower) = leader_and_follower(&client, &client, &path).await;
     let waiting = tokio::spawn({
         let follower = follower.clone();
@@ -293,7 +304,8 @@ async fn a_close_is_permanent_and_ends_waiting_calls() {
 
 #[tokio::test]
 async fn a_latch_leaves_with_its_last_handle_regardless_of_leadership_clones() {
-    let (client, path) = (connected().await, path("latch-drop"));
+    let client = connected().await;
+    let path = path("latch-drop");
     let ((leader, leadership), follower) = leader_and_follower(&client, &client, &path).await;
     let view = leadership.clone();
     drop(leadership);
@@ -312,7 +324,8 @@ async fn a_latch_leaves_with_its_last_handle_regardless_of_leadership_clones() {
 /// visible to other clients.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_participant_of_a_client_has_a_node() {
-    let (client, path) = (connected().await, path("latch-many"));
+    let client = connected().await;
+    let path = path("latch-many");
     let latches: Vec<_> = (0..40).map(|_| latch(&client, &path)).collect();
     queue_of(&client, &path, 40).await;
     until(async || {
@@ -332,7 +345,8 @@ async fn every_participant_of_a_client_has_a_node() {
 
 #[tokio::test]
 async fn a_job_ends_with_its_term_and_a_transaction_fails_after_it() {
-    let (client, path) = (connected().await, path("latch-job"));
+    let client = connected().await;
+    let path = path("latch-job");
     let latch = latch(&client, &path);
     let leadership = until_leader(&latch).await;
     let written = format!("{path}-written");
@@ -373,7 +387,8 @@ async fn a_job_ends_with_its_term_and_a_transaction_fails_after_it() {
 /// The node that remains blocks all participants behind it, Java's included.
 #[tokio::test]
 async fn without_permission_to_delete_its_node_a_participant_leaves_only_once_it_is_granted() {
-    let (client, path) = (connected().await, path("latch-refused"));
+    let client = connected().await;
+    let path = path("latch-refused");
     let acl = |permissions| {
         [Acl::new(
             permissions | Permission::READ | Permission::ADMIN,
@@ -436,11 +451,9 @@ impl AclProvider for Panics {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_panic_in_user_code_ends_the_latch_and_leaves_no_node() {
-    let (server, path, panics) = (
-        TestingServer::shared().await,
-        path("latch-panic"),
-        Panics::default(),
-    );
+    let server = TestingServer::shared().await;
+    let path = path("latch-panic");
+    let panics = Panics::default();
     let client = builder(&server.connect_string(), LONG_SESSION).acl_provider(panics.clone());
     let client = client.connect().await.unwrap();
     let latch = latch(&client, &path);
@@ -460,7 +473,8 @@ async fn a_panic_in_user_code_ends_the_latch_and_leaves_no_node() {
 
 #[tokio::test]
 async fn participants_inside_and_outside_a_namespace_share_one_queue() {
-    let (client, name) = (connected().await, path("latch-namespace"));
+    let client = connected().await;
+    let name = path("latch-namespace");
     let inside = client.using_namespace(&name).unwrap();
     let first = named(&inside, "/leader", "inside");
     let leadership = until_leader(&first).await;
@@ -479,7 +493,8 @@ async fn participants_inside_and_outside_a_namespace_share_one_queue() {
 /// The node's data is the participant's id, which here equals the text of a revocation request.
 #[tokio::test]
 async fn a_participant_whose_id_is_the_revocation_text_leads() {
-    let (client, path) = (connected().await, path("latch-revoke-id"));
+    let client = connected().await;
+    let path = path("latch-revoke-id");
     let latch = named(&client, &path, "__REVOKE__");
     let leadership = until_leader(&latch).await;
     client.sync(&path).await.unwrap();

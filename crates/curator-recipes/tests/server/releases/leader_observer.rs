@@ -42,7 +42,9 @@ async fn until_state(observer: &LeaderObserver, wanted: ObservedLeader) {
 
 #[tokio::test]
 async fn an_observer_reports_each_leader_and_the_absence_of_a_leader() {
-    let (client, participant, path) = (connected().await, connected().await, path("observed"));
+    let client = connected().await;
+    let participant = connected().await;
+    let path = path("observed");
     let observer = observer(&client, &path);
     let mut changes = observer.changes();
     // The directory is missing.
@@ -78,7 +80,8 @@ async fn an_observer_reports_each_leader_and_the_absence_of_a_leader() {
 
 #[tokio::test]
 async fn a_selector_and_a_mutex_can_be_observed() {
-    let (client, path) = (connected().await, path("observed-selector"));
+    let client = connected().await;
+    let path = path("observed-selector");
     let observer = LeaderObserver::observe_selector(&client, &path).unwrap();
     let selector = LeaderSelector::builder(&client, &path)
         .unwrap()
@@ -106,8 +109,9 @@ async fn a_selector_and_a_mutex_can_be_observed() {
 /// An observer watches only the leader's node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_leader_costs_one_request_or_two_and_a_new_participant_none() {
-    let ((proxy, client), participant, path) =
-        (counted().await, connected().await, path("observed-cost"));
+    let (proxy, client) = counted().await;
+    let participant = connected().await;
+    let path = path("observed-cost");
     let first = latch(&participant, &path, "first");
     soon(first.leadership()).await.unwrap();
     let second = latch(&participant, &path, "second");
@@ -162,18 +166,14 @@ async fn a_new_leader_costs_one_request_or_two_and_a_new_participant_none() {
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_previous_leader_is_not_reported_again_in_a_new_session() {
-    let (one, other, participant, path) = (
-        proxy().await,
-        proxy().await,
-        connected().await,
-        path("observed-lost"),
-    );
+    let one = proxy().await;
+    let other = proxy().await;
+    let participant = connected().await;
+    let path = path("observed-lost");
     let servers = format!("{},{}", one.connect_string(), other.connect_string());
     let client = builder(&servers, SHORT_SESSION).connect().await.unwrap();
-    let (first, second) = (
-        latch(&participant, &path, "first"),
-        latch(&participant, &path, "second"),
-    );
+    let first = latch(&participant, &path, "first");
+    let second = latch(&participant, &path, "second");
     queue_of(&participant, &path, 2).await;
     let observer = observer(&client, &path);
     let before = soon(observer.leader()).await.unwrap().unwrap();
@@ -231,18 +231,17 @@ async fn the_previous_leader_is_not_reported_again_in_a_new_session() {
 
 #[tokio::test]
 async fn a_dropped_observer_leaves_no_watch() {
-    let ((_proxy, client), participant, path) = (
-        behind_proxy().await,
-        connected().await,
-        path("observed-dropped"),
-    );
+    let (_proxy, client) = behind_proxy().await;
+    let participant = connected().await;
+    let path = path("observed-dropped");
     let first = latch(&participant, &path, "first");
     let observer = observer(&client, &path);
     let node = until_reported(&observer, "first").await.path;
     let session = client.try_session().unwrap().id();
     assert!(is_watching(session, node.as_str()).await);
     // A receiver or a clone keeps the observer running.
-    let (mut state, clone) = (observer.state(), observer.clone());
+    let mut state = observer.state();
+    let clone = observer.clone();
     drop(observer);
     soon(first.resign()).await.unwrap();
     let is_new = |value: &ObservedLeader| matches!(value, ObservedLeader::Leader(leader) if leader.path != node);

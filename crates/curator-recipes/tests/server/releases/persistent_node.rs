@@ -117,10 +117,12 @@ async fn delete_and_await_recreation(client: &CuratorClient, path: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_of_any_mode_is_created_recreated_and_deleted() {
-    let (client, others) = (connected().await, connected().await);
+    let client = connected().await;
+    let others = connected().await;
     for mode in MODES {
         for is_protected in [false, true] {
-            let (_row, dir) = (Row::of((mode, is_protected)), path("kept"));
+            let _row = Row::of((mode, is_protected));
+            let dir = path("kept");
             let builder = configured(&client, &format!("{dir}/deep/node-")).mode(mode);
             let node = if is_protected {
                 builder.with_protection()
@@ -166,7 +168,8 @@ async fn a_node_of_any_mode_is_created_recreated_and_deleted() {
 
 #[tokio::test]
 async fn missing_parents_become_containers() {
-    let (server, top) = (adjusted_server().await, path("kept-top"));
+    let server = adjusted_server().await;
+    let top = path("kept-top");
     let client = builder(&server.connect_string(), LONG_SESSION)
         .connect()
         .await
@@ -188,7 +191,9 @@ async fn missing_parents_become_containers() {
 
 #[tokio::test]
 async fn data_written_by_others_stays_until_the_node_is_recreated() {
-    let (client, others, path) = (connected().await, connected().await, path("kept-data"));
+    let client = connected().await;
+    let others = connected().await;
+    let path = path("kept-data");
     let node = started(&client, &path);
     created(&node).await;
     others.set_data(&path, "theirs", None).await.unwrap();
@@ -207,8 +212,9 @@ async fn data_written_by_others_stays_until_the_node_is_recreated() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn set_data_works_without_a_connection_and_when_its_future_is_dropped() {
-    let ((proxy, client), others, path) =
-        (behind_proxy().await, connected().await, path("kept-early"));
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
+    let path = path("kept-early");
     unplug(&proxy, &client).await;
     let node = started(&client, &path);
     let mut early = Box::pin(node.set_data("early"));
@@ -230,7 +236,9 @@ async fn set_data_works_without_a_connection_and_when_its_future_is_dropped() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_second_process_at_a_path_waits_until_the_first_closes_its_node() {
-    let (one, other, path) = (connected().await, connected().await, path("kept-twice"));
+    let one = connected().await;
+    let other = connected().await;
+    let path = path("kept-twice");
     let first = started(&one, &path);
     created(&first).await;
     let second = configured(&other, &path).data("second").start();
@@ -275,7 +283,8 @@ async fn the_second_process_at_a_path_waits_until_the_first_closes_its_node() {
 /// The two persistent nodes share one session, and neither takes the other's node for its own.
 #[tokio::test]
 async fn the_second_persistent_node_of_a_client_at_a_path_waits_for_the_first() {
-    let (client, path) = (connected().await, path("kept-twice-here"));
+    let client = connected().await;
+    let path = path("kept-twice-here");
     let first = started(&client, &path);
     created(&first).await;
     let second = started(&client, &path);
@@ -290,9 +299,11 @@ async fn the_second_persistent_node_of_a_client_at_a_path_waits_for_the_first() 
 
 #[tokio::test]
 async fn an_existing_node_is_neither_adopted_nor_deleted() {
-    let (client, others) = (connected().await, connected().await);
+    let client = connected().await;
+    let others = connected().await;
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
-        let (_row, path) = (Row::of(mode), path("kept-foreign"));
+        let _row = Row::of(mode);
+        let path = path("kept-foreign");
         create_node(&others, &path, CreateMode::Persistent, "theirs").await;
         let node = configured(&client, &path).mode(mode).start();
         until_foreign(&node, 0).await;
@@ -314,13 +325,15 @@ async fn an_existing_node_is_neither_adopted_nor_deleted() {
 
 #[tokio::test]
 async fn adopt_existing_adopts_an_existing_node_unless_either_is_ephemeral() {
-    let (client, others) = (connected().await, connected().await);
+    let client = connected().await;
+    let others = connected().await;
     for mode in [
         CreateMode::Persistent,
         CreateMode::Container,
         CreateMode::PersistentWithTtl(TTL),
     ] {
-        let (_row, path) = (Row::of(mode), path("kept-adopted"));
+        let _row = Row::of(mode);
+        let path = path("kept-adopted");
         create_node(&others, &path, mode, "of the last run").await;
         let adopting = || {
             configured(&client, &path)
@@ -361,7 +374,8 @@ async fn adopt_existing_adopts_an_existing_node_unless_either_is_ephemeral() {
 /// The server checks the permission to create before it looks for the node.
 #[tokio::test]
 async fn adopt_existing_does_not_need_the_permission_to_create() {
-    let (client, dir) = (connected().await, path("kept-no-create"));
+    let client = connected().await;
+    let dir = path("kept-no-create");
     let node = format!("{dir}/node");
     create_node(&client, &node, CreateMode::Persistent, "of the last run").await;
     client
@@ -384,11 +398,9 @@ async fn adopt_existing_does_not_need_the_permission_to_create() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_adoption_that_may_not_write_is_refused_until_it_is_permitted() {
-    let ((proxy, client), others, path) = (
-        behind_proxy().await,
-        connected().await,
-        path("kept-read-only"),
-    );
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
+    let path = path("kept-read-only");
     let acl = anyone(Permission::READ | Permission::DELETE | Permission::ADMIN);
     others
         .create()
@@ -423,7 +435,8 @@ async fn an_adoption_that_may_not_write_is_refused_until_it_is_permitted() {
 /// Its data was never written, so it is still the node of another client.
 #[tokio::test]
 async fn closing_an_adoption_that_may_not_write_leaves_the_node() {
-    let (client, path) = (connected().await, path("kept-never-adopted"));
+    let client = connected().await;
+    let path = path("kept-never-adopted");
     let acl = anyone(Permission::READ | Permission::DELETE);
     client
         .create()
@@ -464,7 +477,9 @@ async fn a_new_sequential_node_is_created_in_a_directory_that_counts_again() {
         (CreateMode::EphemeralSequential, 1_024, 7),
     ] {
         let limited = behind_proxy_with(|builder| builder.max_request_size(limit)).await;
-        let ((proxy, client), others, dir) = (limited, connected().await, path("kept-again"));
+        let (proxy, client) = limited;
+        let others = connected().await;
+        let dir = path("kept-again");
         let _row = Row::of((mode, limit));
         let next = || configured(&client, &format!("{dir}/n-")).mode(mode).start();
         let mut nodes = Vec::new();
@@ -528,17 +543,17 @@ async fn a_sequential_node_whose_name_is_taken_gets_another_number() {
         (CreateMode::PersistentSequential, false),
         (CreateMode::PersistentSequential, true),
     ] {
-        let (client, others, dir) = (connected().await, connected().await, path("kept-taken"));
+        let client = connected().await;
+        let others = connected().await;
+        let dir = path("kept-taken");
         let options = configured(&client, &format!("{dir}/n-")).mode(mode);
-        let (_row, node) = (
-            Row::of((mode, adopts)),
-            if adopts {
-                options.adopt_existing()
-            } else {
-                options
-            }
-            .start(),
-        );
+        let _row = Row::of((mode, adopts));
+        let node = if adopts {
+            options.adopt_existing()
+        } else {
+            options
+        }
+        .start();
         let taken = created(&node).await;
         replace(&others, &taken).await;
         until(async || {
@@ -563,7 +578,8 @@ async fn a_sequential_node_whose_name_is_taken_gets_another_number() {
 /// `background_failures.rs` tests the refusal of the node itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_parents_may_not_be_created_is_refused_until_they_may() {
-    let (client, dir) = (connected().await, path("kept-parents"));
+    let client = connected().await;
+    let dir = path("kept-parents");
     let create = client.create().creating_parent_containers();
     create
         .with_acl(anyone(Permission::READ | Permission::ADMIN))
@@ -590,7 +606,8 @@ async fn a_node_whose_parents_may_not_be_created_is_refused_until_they_may() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ephemeral_parent_and_an_unsupported_mode_are_reported_as_refused() {
-    let (client, dir) = (connected().await, path("kept-no-children"));
+    let client = connected().await;
+    let dir = path("kept-no-children");
     create_node(&client, &dir, CreateMode::Ephemeral, "").await;
     let node = started(&client, &format!("{dir}/node"));
     let is_refused = |state: &_| {
@@ -630,11 +647,9 @@ async fn an_ephemeral_parent_and_an_unsupported_mode_are_reported_as_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unreadable_foreign_node_is_waited_for_and_an_unreadable_own_node_is_recreated() {
-    let (client, others, path) = (
-        connected().await,
-        connected().await,
-        path("kept-unreadable"),
-    );
+    let client = connected().await;
+    let others = connected().await;
+    let path = path("kept-unreadable");
     let secret = anyone(Permission::WRITE | Permission::DELETE);
     others
         .create()
@@ -671,11 +686,9 @@ async fn an_unreadable_foreign_node_is_waited_for_and_an_unreadable_own_node_is_
 
 #[tokio::test]
 async fn data_that_the_server_refuses_is_an_error_and_the_node_keeps_its_data() {
-    let (client, others, path) = (
-        connected().await,
-        connected().await,
-        path("kept-refused-data"),
-    );
+    let client = connected().await;
+    let others = connected().await;
+    let path = path("kept-refused-data");
     let node = configured(&client, &path)
         .acl(anyone(Permission::READ))
         .start();
@@ -733,11 +746,9 @@ async fn data_that_the_server_refuses_is_an_error_and_the_node_keeps_its_data() 
 
 #[tokio::test]
 async fn children_and_a_missing_permission_prevent_the_deletion() {
-    let (client, others, dir) = (
-        connected().await,
-        connected().await,
-        path("kept-undeletable"),
-    );
+    let client = connected().await;
+    let others = connected().await;
+    let dir = path("kept-undeletable");
     let node = configured(&client, &dir)
         .mode(CreateMode::Persistent)
         .start();
@@ -850,7 +861,9 @@ async fn a_panic_ends_the_persistent_node_with_its_message() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_persistent_node_sends_the_documented_requests() {
-    let ((proxy, client), others, dir) = (counted().await, connected().await, path("kept-cost"));
+    let (proxy, client) = counted().await;
+    let others = connected().await;
+    let dir = path("kept-cost");
     create_node(&others, &dir, CreateMode::Persistent, "").await;
     // Probes are not counted: the first of a connection may be of another kind than the later ones.
     proxy.exempt_path("/");

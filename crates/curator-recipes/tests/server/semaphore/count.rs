@@ -35,7 +35,8 @@ async fn counted_waiter(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_raised_or_recreated_limit_wakes_a_waiter() {
     for deleted in [false, true] {
-        let (holder, path) = (client().await, path("raised"));
+        let holder = client().await;
+        let path = path("raised");
         let limit = count(&holder, &path, 2);
         limit.set(1).await.unwrap();
         let held = semaphore(&holder, &path, 2).acquire().await.unwrap();
@@ -68,7 +69,8 @@ async fn a_raised_or_recreated_limit_wakes_a_waiter() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lowered_limit_revokes_no_lease_and_admits_none_until_fewer_are_held() {
-    let (holder, path) = (client().await, path("lowered"));
+    let holder = client().await;
+    let path = path("lowered");
     let limit = count(&holder, &path, 2);
     let mut held = semaphore(&holder, &path, 2).acquire_many(2).await.unwrap();
     limit.set(1).await.unwrap();
@@ -91,7 +93,8 @@ async fn a_lowered_limit_revokes_no_lease_and_admits_none_until_fewer_are_held()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_lowered_just_before_a_lease_is_taken_is_respected() {
-    let (admin, path) = (client().await, path("lowered-late"));
+    let admin = client().await;
+    let path = path("lowered-late");
     let limit = count(&admin, &path, 1);
     // This creates the directories, so the waiter decides by its first read.
     semaphore(&admin, &path, 1)
@@ -130,7 +133,8 @@ async fn a_limit_lowered_just_before_a_lease_is_taken_is_respected() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_limit_node_is_created_with_its_seed() {
-    let (client, path) = (client().await, path("seeded"));
+    let client = client().await;
+    let path = path("seeded");
     let limit = count(&client, &format!("{path}/deep"), 2);
     let semaphore =
         InterProcessSemaphoreV2::with_shared_count(&client, &path, limit.clone()).unwrap();
@@ -154,7 +158,8 @@ async fn a_missing_limit_node_is_created_with_its_seed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_invalid_limit_is_an_error_that_blocks_no_contender() {
-    let (admin, path) = (client().await, path("no-number"));
+    let admin = client().await;
+    let path = path("no-number");
     let limit = count(&admin, &path, 1);
     let semaphore = semaphore(&admin, &path, 1);
     let held = semaphore.acquire().await.unwrap();

@@ -12,7 +12,9 @@ use crate::support::{DEFAULT_TIMEOUT, client, connect, path, proxy, soon, until,
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn try_acquire_many_and_acquire_many_timeout_return_all_leases_or_none() {
     const TIMEOUT: Duration = Duration::from_millis(100);
-    let (holder, other, path) = (client().await, client().await, path("impatient"));
+    let holder = client().await;
+    let other = client().await;
+    let path = path("impatient");
     let held = semaphore(&holder, &path, 3).acquire_many(2).await.unwrap();
     let wanted = semaphore(&other, &path, 3);
     assert!(wanted.try_acquire_many(2).await.unwrap().is_none());
@@ -48,7 +50,8 @@ async fn try_acquire_many_and_acquire_many_timeout_return_all_leases_or_none() {
 /// One request takes all leases of an acquire, so the maximum is 100,000 for any limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quantity_of_zero_or_above_the_maximum_is_rejected_immediately() {
-    let (client, path) = (client().await, path("quantities"));
+    let client = client().await;
+    let path = path("quantities");
     let absurd = [usize::MAX, 1 << 40, 1_000_000].map(|quantity| (usize::MAX, quantity, 100_000));
     for (max, quantity, most) in [(3, 0, 3), (3, 4, 3), (3, usize::MAX, 3)]
         .into_iter()
@@ -88,7 +91,8 @@ async fn a_quantity_of_zero_or_above_the_maximum_is_rejected_immediately() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_leases_than_fit_into_a_request_are_an_error_without_side_effects() {
-    let (client, path) = (client().await, path("absurd"));
+    let client = client().await;
+    let path = path("absurd");
     let session = client.session().await.unwrap().id();
     let semaphore = semaphore(&client, &path, usize::MAX);
     let error = soon(semaphore.acquire_many(50_000)).await.unwrap_err();
@@ -111,12 +115,11 @@ fn blocking_threads_share_leases() {
         .enable_all()
         .build()
         .unwrap();
-    let (client, path) = (runtime.block_on(client()), path("threads"));
+    let client = runtime.block_on(client());
+    let path = path("threads");
     let shared = semaphore(&client, &path, 2);
-    let (one, two) = (
-        shared.blocking_acquire().unwrap(),
-        shared.blocking_acquire().unwrap(),
-    );
+    let one = shared.blocking_acquire().unwrap();
+    let two = shared.blocking_acquire().unwrap();
     assert!(shared.blocking_try_acquire().unwrap().is_none());
     assert!(
         shared
@@ -146,11 +149,13 @@ fn blocking_threads_share_leases() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_released_lease_wakes_only_the_first_waiter() {
-    let (holder, path) = (client().await, path("one-wakes"));
+    let holder = client().await;
+    let path = path("one-wakes");
     let mut held = semaphore(&holder, &path, 2).acquire_many(2).await.unwrap();
     // All waiters use one proxy, so every request that a wake-up causes is counted.
     let proxy = proxy().await;
-    let (mut waiting, mut clients) = (Vec::new(), Vec::new());
+    let mut waiting = Vec::new();
+    let mut clients = Vec::new();
     for (place, quantity) in [2, 1, 1, 1].into_iter().enumerate() {
         let client = connect(&proxy.connect_string()).await;
         waiting.push(acquiring(&semaphore(&client, &path, 2), quantity));

@@ -12,7 +12,8 @@ use crate::transactions::assert_lost;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_whose_place_is_deleted_takes_no_lease_until_it_is_queued_again() {
-    let (admin, path) = (client().await, path("place-deleted"));
+    let admin = client().await;
+    let path = path("place-deleted");
     let held = semaphore(&admin, &path, 1).acquire().await.unwrap();
     let clients = [client().await, client().await];
     let mut waiters = Vec::new();
@@ -52,7 +53,9 @@ async fn a_waiter_whose_place_is_deleted_takes_no_lease_until_it_is_queued_again
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_is_notified_of_its_deleted_lease_and_a_waiter_acquires_one() {
-    let (holder, waiter, path) = (client().await, client().await, path("lease-deleted"));
+    let holder = client().await;
+    let waiter = client().await;
+    let path = path("lease-deleted");
     let held = semaphore(&holder, &path, 3).acquire_many(3).await.unwrap();
     let waiting = acquiring(&semaphore(&waiter, &path, 3), 1);
     until_counts(&holder, &path, 3, 1).await;
@@ -70,7 +73,9 @@ async fn a_holder_is_notified_of_its_deleted_lease_and_a_waiter_acquires_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_all_reports_the_leases_that_are_gone_and_releases_the_others() {
-    let (holder, admin, path) = (client().await, client().await, path("leases-gone"));
+    let holder = client().await;
+    let admin = client().await;
+    let path = path("leases-gone");
     for gone in [vec![0], vec![0, 2]] {
         let held = semaphore(&holder, &path, 3).acquire_many(3).await.unwrap();
         let gone: Vec<_> = gone
@@ -109,12 +114,10 @@ async fn create(client: &CuratorClient, dir: &str, kind: &str) -> ZPath {
 /// of lease nodes is within the limit, and then leaves the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lease_node_of_a_waiting_java_contender_counts_as_used() {
-    let ((proxy, ours), holder, java, path) = (
-        behind_proxy().await,
-        client().await,
-        client().await,
-        path("java-first"),
-    );
+    let (proxy, ours) = behind_proxy().await;
+    let holder = client().await;
+    let java = client().await;
+    let path = path("java-first");
     let held = semaphore(&holder, &path, 1).acquire().await.unwrap();
     // This lease exceeds the limit, so it has no holder yet.
     let place = create(&java, &locks_dir(&path), "lock").await;

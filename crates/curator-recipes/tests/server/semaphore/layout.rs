@@ -8,7 +8,9 @@ use crate::support::{client, id_and_number, path, soon, still_waits};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn semaphore_nodes_have_the_paths_and_data_of_curator() {
-    let (holder, waiter, path) = (client().await, client().await, path("layout"));
+    let holder = client().await;
+    let waiter = client().await;
+    let path = path("layout");
     let semaphore = semaphore(&holder, &path, 2).with_lease_data(*b"from the holder");
     assert_eq!(semaphore.path().as_str(), path);
     let held = semaphore.acquire_many(2).await.unwrap();
@@ -82,7 +84,8 @@ async fn create_foreign(client: &CuratorClient, dir: &str, name: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn foreign_children_take_no_lease_and_block_no_contender() {
-    let (client, path) = (client().await, path("foreign-leases"));
+    let client = client().await;
+    let path = path("foreign-leases");
     for name in [
         "readme",
         "lease-",
@@ -116,7 +119,8 @@ async fn foreign_children_take_no_lease_and_block_no_contender() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_semaphore_mutex_is_not_reentrant_and_another_thread_may_release_it() {
-    let (client, path) = (client().await, path("not-reentrant"));
+    let client = client().await;
+    let path = path("not-reentrant");
     let mutex = InterProcessSemaphoreMutex::new(&client, &path)
         .unwrap()
         .with_lock_data(*b"the holder");

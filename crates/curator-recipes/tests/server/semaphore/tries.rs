@@ -51,7 +51,8 @@ async fn a_try_that_finds_contenders_ahead_in_the_queue_fails_only_if_they_leave
         (5, vec![2, 3, 2], 2),
         (5, hundred, 4),
     ] {
-        let (observer, path) = (client().await, path("passing"));
+        let observer = client().await;
+        let path = path("passing");
         let (stopped_proxy, _stopped_client, stopped) = stopped_in_the_queue(&path, max).await;
         // Each try reads the queue behind the stopped contender. The replies are held back until
         // that one has its lease.
@@ -82,7 +83,8 @@ async fn a_try_that_finds_contenders_ahead_in_the_queue_fails_only_if_they_leave
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_tries_leave_no_lease_that_a_refused_one_wanted() {
-    let (observer, path) = (client().await, path("tries"));
+    let observer = client().await;
+    let path = path("tries");
     let clients = join_all((0..8).map(|_| client())).await;
     let cases = [
         (5, vec![1; 5], false),
@@ -130,7 +132,8 @@ async fn concurrent_tries_leave_no_lease_that_a_refused_one_wanted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_try_behind_a_stopped_contender_gives_up_and_leaves_nothing_behind() {
-    let (other, path) = (client().await, path("stopped"));
+    let other = client().await;
+    let path = path("stopped");
     let (stopped_proxy, _stopped_client, stopped) = stopped_in_the_queue(&path, 2).await;
     let wanted = semaphore(&other, &path, 2);
     // Behind a new node, and behind one that has been there for longer than a try waits.

@@ -56,7 +56,8 @@ async fn every_acquire_fails_after_a_sequence_overflow() {
         for contenders in [1, 9] {
             let mut acquiring = JoinSet::new();
             for who in 0..contenders {
-                let (lock, method) = (kind.lock(&clients[who % clients.len()], &path), who / 3);
+                let lock = kind.lock(&clients[who % clients.len()], &path);
+                let method = who / 3;
                 acquiring.spawn(async move { soon(acquire(lock, method)).await });
             }
             while let Some(acquired) = acquiring.join_next().await {

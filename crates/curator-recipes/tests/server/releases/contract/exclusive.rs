@@ -23,14 +23,13 @@ async fn hold_once(who: usize, lock: Lock, stage: &Stage, witness: &Witness) {
 }
 
 pub(super) async fn twenty_sessions_acquire_in_the_order_of_their_arrival(kind: Kind) {
-    let (stage, witness) = (
-        Arc::new(Stage::shared(kind, "twenty").await),
-        Witness::default(),
-    );
+    let stage = Arc::new(Stage::shared(kind, "twenty").await);
+    let witness = Witness::default();
     let blocker = stage.blocker().acquire().await.unwrap();
     let mut contenders = JoinSet::new();
     for who in 0..SESSIONS {
-        let (witness, own) = (witness.clone(), Arc::clone(&stage));
+        let witness = witness.clone();
+        let own = Arc::clone(&stage);
         contenders.spawn(async move {
             let client = own.client().await;
             hold_once(who, kind.contender(who, &client, &own.path), &own, &witness).await;

@@ -32,7 +32,8 @@ pub(super) async fn participants_are_listed_with_their_data_and_ownership(kind: 
     let stage = Stage::shared(kind, "participants").await;
     let shown: Lock = stage.lock(&stage.admin);
     assert_eq!(shown.participants().await.unwrap(), []);
-    let (mut sessions, mut acquiring) = (Vec::new(), Vec::new());
+    let mut sessions = Vec::new();
+    let mut acquiring = Vec::new();
     let began = SystemTime::now();
     for number in 0..3 {
         let connecting = builder(&stage.server.connect_string(), LONG_SESSION);

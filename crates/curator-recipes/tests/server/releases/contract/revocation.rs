@@ -133,7 +133,8 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_revocation_reque
     kind: Kind,
 ) {
     let stage = Stage::shared(kind, "revoke-two").await;
-    let (client, other) = (stage.client().await, stage.client().await);
+    let client = stage.client().await;
+    let other = stage.client().await;
     let two_holders: [Lock; 2] = match kind {
         Kind::Read => [stage.lock(&client), stage.lock(&other)],
         Kind::Semaphore => {
@@ -145,7 +146,8 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_revocation_reque
     };
     // In the first round, the first guard receives the request, in the second round the other one.
     for revoked in 0..2 {
-        let (mut guards, mut listeners) = (Vec::new(), Vec::new());
+        let mut guards = Vec::new();
+        let mut listeners = Vec::new();
         for lock in &two_holders {
             let guard = Arc::new(soon(lock.acquire()).await.unwrap());
             listeners.push(listening(&guard).await);
@@ -172,10 +174,8 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_revocation_reque
 
 /// Two guards of one owner share one node: both receive the request.
 async fn check_two_guards_of_one_owner(stage: &Stage, lock: &Lock) {
-    let (outer, inner) = (
-        Arc::new(lock.acquire().await.unwrap()),
-        Arc::new(lock.acquire().await.unwrap()),
-    );
+    let outer = Arc::new(lock.acquire().await.unwrap());
+    let inner = Arc::new(lock.acquire().await.unwrap());
     let listeners = [listening(&outer).await, listening(&inner).await];
     revoke(&stage.admin, outer.node()).await.unwrap();
     for listener in listeners {

@@ -80,7 +80,8 @@ pub(super) async fn a_transaction_is_not_applied_after_any_node_of_its_lock_was_
     kind: Kind,
 ) {
     let stage = Stage::shared(kind, "not-applied").await;
-    let (client, account) = (stage.client().await, account(&stage.admin).await);
+    let client = stage.client().await;
+    let account = account(&stage.admin).await;
     for index in 0..kind.kinds().len() {
         let guard = stage.lock(&client).acquire().await.unwrap();
         let node = guard.nodes().nth(index).unwrap().clone();
