@@ -14,8 +14,8 @@ use crate::support::{
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A server that ends a session replies with this error to requests that arrive before it closes
-/// the connection.
+/// A server that ends a session replies with `UNKNOWNSESSION` (-12) to requests that arrive before
+/// it closes the connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_continues_in_a_new_session_after_the_reply_that_its_session_is_unknown() {
     let (proxy, client) = behind_proxy().await;
@@ -50,8 +50,7 @@ async fn a_waiter_continues_in_a_new_session_after_the_reply_that_its_session_is
 async fn locks_created_before_the_first_session_are_acquired_in_it() {
     let server = TestingServer::start().await.unwrap();
     server.stop().await.unwrap();
-    let client = builder(&server.connect_string(), LONG_SESSION);
-    let client = client
+    let client = builder(&server.connect_string(), LONG_SESSION)
         .retry_policy(RetryForever::new(PAUSE).unwrap())
         .start()
         .unwrap();

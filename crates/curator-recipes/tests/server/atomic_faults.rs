@@ -34,7 +34,7 @@ async fn impatient() -> (FaultProxy, CuratorClient) {
 
 /// In this case, Curator's `compareAndSet` and `initialize` return false and its `increment` adds
 /// twice, because they mistake their own write for another client's.
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test]
 async fn a_lost_reply_is_outcome_unknown_for_each_kind_of_conditional_write() {
     let others = client().await;
@@ -48,10 +48,10 @@ async fn a_lost_reply_is_outcome_unknown_for_each_kind_of_conditional_write() {
             .for_path(&base, "")
             .await
             .unwrap();
-        let at = |kind: &str| long(&client, &format!("{base}/{kind}"));
-        let added = at("added");
-        let compared = at("compared");
-        let initialized = at("initialized");
+        let number_at = |kind: &str| long(&client, &format!("{base}/{kind}"));
+        let added = number_at("added");
+        let compared = number_at("compared");
+        let initialized = number_at("initialized");
         fault(&proxy, OpCode::Create2);
         assert!(
             is_unknown(soon(added.increment()).await.unwrap_err()),
@@ -90,7 +90,7 @@ async fn a_lost_reply_is_outcome_unknown_for_each_kind_of_conditional_write() {
     }
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test]
 async fn a_lost_reply_counts_once_with_a_receipt() {
     let (proxy, client) = impatient().await;
@@ -238,14 +238,15 @@ async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
     let text = String::from_utf8(data).unwrap();
     let words: Vec<&str> = text.split(' ').collect();
     let data = format!("2 {} {}", words[1], words[2].parse::<u64>().unwrap() + 1);
-    let late = || {
-        let late = other
+    let late_request = || {
+        other
             .transaction()
             .set_data(&path, 2_i64.to_be_bytes(), Some(0))
-            .unwrap();
-        late.set_data(receipt(&path), &data, Some(0)).unwrap()
+            .unwrap()
+            .set_data(receipt(&path), &data, Some(0))
+            .unwrap()
     };
-    late().commit().await.unwrap();
+    late_request().commit().await.unwrap();
     proxy.release_held();
     assert!(
         soon(changing).await.unwrap().unwrap(),
@@ -257,13 +258,13 @@ async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
     proxy.reset_counts();
     proxy.cut_before_request(OpCode::Multi);
     assert_eq!(soon(number.increment()).await.unwrap().post_value, 3);
-    late().commit().await.unwrap_err();
+    late_request().commit().await.unwrap_err();
     assert_eq!(number.get().await.unwrap(), 3);
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test]
-async fn a_change_that_gives_up_after_a_lost_reply_is_outcome_unknown() {
+async fn a_change_that_cannot_be_retried_after_a_lost_reply_is_outcome_unknown() {
     let once_more = RetryNTimes::new(1, Duration::from_millis(20)).unwrap();
     let (proxy, client) = behind_proxy_with(|builder| {
         builder
@@ -325,7 +326,7 @@ async fn a_version_of_minus_one_is_refused() {
     proxy.alter_next_reply(OpCode::GetData, minus_one);
     let error = number.increment().await.unwrap_err();
     assert!(
-        matches!(&error, ValueError::VersionExhausted { path: at } if at.as_str() == path),
+        matches!(&error, ValueError::VersionExhausted { path: found } if found.as_str() == path),
         "{error}"
     );
     assert_eq!(long(&other, &path).get().await.unwrap(), 1);
@@ -338,14 +339,14 @@ async fn a_version_of_minus_one_is_refused() {
     before.version = -1;
     let error = shared.compare_and_set(&before, 2).await.unwrap_err();
     assert!(
-        matches!(&error, ValueError::VersionExhausted { path: at } if at.as_str() == path),
+        matches!(&error, ValueError::VersionExhausted { path: found } if found.as_str() == path),
         "{error}"
     );
     assert_eq!(shared.get().await.unwrap(), 1);
 }
 
-/// The value starts over at 0. Without its receipt, a change that is in doubt can count twice; the
-/// first change after its deletion is not applied, and reports `ReceiptInUse`.
+/// A recreated value starts at 0. Without its receipt, a change that is in doubt can count twice,
+/// so the first change after the receipt's deletion is not applied, and reports `ReceiptInUse`.
 #[tokio::test]
 async fn deleted_value_and_receipt_nodes_are_recreated() {
     let client = client().await;

@@ -1,5 +1,5 @@
-//! What recipes log about their failures in the background: the same one once in many attempts, and
-//! its recovery once. The rule itself is tested beside `FailureLog`.
+//! A recipe that fails in the background logs a repeated failure once, and the recovery once. The
+//! unit tests of `FailureLog` test the rule itself.
 
 use std::future::pending;
 use std::io;
@@ -15,8 +15,8 @@ use tracing::Level;
 
 use crate::support::{Logs, behind_proxy, client as connected, path, requests_of, soon, until};
 
-/// The attempts before a permission is granted. Few, because the pauses between them grow, in real
-/// time for both transports.
+/// The number of attempts before a permission is granted. It is small, because the tests run in
+/// real time, for both transports, and the pauses between attempts grow.
 const ATTEMPTS: u64 = 6;
 
 /// Runs a test whose tasks all run on this thread, and captures their logs.
@@ -59,7 +59,7 @@ impl Denied {
         }
     }
 
-    /// Waits until the client has sent this many more requests.
+    /// Waits until the client has sent [`ATTEMPTS`] more requests of this kind.
     async fn attempts(&self, op: OpCode) {
         let before = requests_of(&self.proxy, op);
         until(async || requests_of(&self.proxy, op) >= before + ATTEMPTS).await;
@@ -67,7 +67,7 @@ impl Denied {
 
     /// Checks that repeated failures are logged once, and their end once, after the permission is
     /// granted.
-    async fn assert_said_once(
+    async fn assert_logged_once(
         &self,
         logs: &Logs,
         op: OpCode,
@@ -97,17 +97,14 @@ impl Denied {
 
     /// The messages about the path, without repetitions after each full minute.
     fn messages(&self, logs: &Logs) -> Vec<String> {
-        let of_path = |field| {
-            move |line: &&crate::support::Line| {
-                line.fields
-                    .get(field)
-                    .is_some_and(|of| of.starts_with(&self.path))
-            }
-        };
         let lines = logs.all();
         let mut messages: Vec<_> = lines
             .iter()
-            .filter(of_path("path"))
+            .filter(|line| {
+                line.fields
+                    .get("path")
+                    .is_some_and(|path| path.starts_with(&self.path))
+            })
             .map(|line| line.message.clone())
             .collect();
         let all = messages.len();
@@ -123,7 +120,7 @@ fn is_denied(error: Option<&Error>) -> bool {
 }
 
 #[test]
-fn a_latch_that_may_not_create_its_node_says_so_once_and_leads_once_it_may() {
+fn a_latch_without_permission_to_create_its_node_logs_this_once_and_leads_when_it_is_granted() {
     logged(async |logs| {
         let denied = Denied::with(path("latch-denied"), Permission::READ).await;
         let latch = LeaderLatch::builder(&denied.client, &denied.path)
@@ -137,7 +134,7 @@ fn a_latch_that_may_not_create_its_node_says_so_once_and_leads_once_it_may() {
             is_denied(latch.last_error().as_ref()) && latch.state().get() == LeaderState::Unknown
         };
         denied
-            .assert_said_once(logs, OpCode::Create2, lines, is_denied, latch.leadership())
+            .assert_logged_once(logs, OpCode::Create2, lines, is_denied, latch.leadership())
             .await;
         assert!(latch.last_error().is_none());
         latch.close().await.unwrap();
@@ -145,7 +142,8 @@ fn a_latch_that_may_not_create_its_node_says_so_once_and_leads_once_it_may() {
 }
 
 #[test]
-fn a_selector_that_may_not_create_its_node_says_so_once_and_takes_part_once_it_may() {
+fn a_selector_without_permission_to_create_its_node_logs_this_once_and_takes_part_when_it_is_granted()
+ {
     logged(async |logs| {
         let denied = Denied::with(path("selector-denied"), Permission::READ).await;
         let selector = LeaderSelector::builder(&denied.client, &denied.path)
@@ -163,13 +161,13 @@ fn a_selector_that_may_not_create_its_node_says_so_once_and_takes_part_once_it_m
         let is_denied = || is_denied(selector.last_error().as_ref());
         let leads = until(async || selector.has_leadership());
         denied
-            .assert_said_once(logs, OpCode::Create2, lines, is_denied, leads)
+            .assert_logged_once(logs, OpCode::Create2, lines, is_denied, leads)
             .await;
         run.abort();
     });
 }
 
-/// It takes part as soon as it is in the queue, long before it leads.
+/// A selector takes part as soon as it is in the queue, long before it leads.
 #[test]
 fn a_selector_that_waits_in_the_queue_has_no_error() {
     logged(async |logs| {
@@ -211,7 +209,8 @@ fn a_selector_that_waits_in_the_queue_has_no_error() {
 }
 
 #[test]
-fn an_observer_that_may_not_read_says_so_once_and_reports_the_leader_once_it_may() {
+fn an_observer_without_permission_to_read_logs_this_once_and_reports_the_leader_when_it_is_granted()
+{
     logged(async |logs| {
         let denied = Denied::with(path("observer-denied"), Permission::CREATE).await;
         let observer = LeaderObserver::observe_latch(&denied.client, &denied.path).unwrap();
@@ -221,7 +220,7 @@ fn an_observer_that_may_not_read_says_so_once_and_reports_the_leader_once_it_may
         ];
         let is_denied = || is_denied(observer.last_error().as_ref());
         denied
-            .assert_said_once(
+            .assert_logged_once(
                 logs,
                 OpCode::GetChildren,
                 lines,
@@ -233,7 +232,7 @@ fn an_observer_that_may_not_read_says_so_once_and_reports_the_leader_once_it_may
 }
 
 #[test]
-fn a_config_that_may_not_read_says_so_once_and_is_current_once_it_may() {
+fn a_config_without_permission_to_read_logs_this_once_and_is_current_when_it_is_granted() {
     logged(async |logs| {
         let denied = Denied::with(path("config-denied"), Permission::ALL).await;
         let decode = |data: &[u8]| std::str::from_utf8(data).map(str::to_owned);
@@ -251,7 +250,7 @@ fn a_config_that_may_not_read_says_so_once_and_is_current_once_it_may() {
             .set_acl(&denied.path, no_read, None)
             .await
             .unwrap();
-        // Detected by the next read.
+        // The next read, after the reconnect, detects the missing permission.
         denied.proxy.cut();
         let is_denied = || matches!(config.status().get(), ConfigStatus::Unreadable { .. });
         until(async || is_denied()).await;
@@ -276,19 +275,19 @@ fn a_config_that_may_not_read_says_so_once_and_is_current_once_it_may() {
             || is_denied() && !status.has_changed().unwrap() && *config.current() == "1";
         let current = until(async || config.status().get().is_current());
         denied
-            .assert_said_once(logs, OpCode::GetData, lines, is_still_denied, current)
+            .assert_logged_once(logs, OpCode::GetData, lines, is_still_denied, current)
             .await;
     });
 }
 
 #[test]
-fn a_persistent_node_that_is_refused_says_so_once_and_is_present_once_it_may_be_created() {
+fn a_persistent_node_without_permission_logs_this_once_and_is_present_when_it_is_granted() {
     logged(async |logs| {
         let denied = Denied::with(path("persistent-denied"), Permission::READ).await;
         let node = PersistentNode::builder(&denied.client, format!("{}/node", denied.path))
             .unwrap()
             .start();
-        // The end of the refusals is the creation.
+        // The recovery is logged as the creation.
         let lines = [
             "persistent node: the server refuses the node; trying again",
             "persistent node: created",
@@ -322,14 +321,14 @@ fn a_persistent_node_that_is_refused_says_so_once_and_is_present_once_it_may_be_
         };
         assert!(is_no_auth(&error), "{error}");
         denied
-            .assert_said_once(logs, OpCode::Create2, lines, is_denied, node.created())
+            .assert_logged_once(logs, OpCode::Create2, lines, is_denied, node.created())
             .await;
         node.close().await.unwrap();
     });
 }
 
 #[test]
-fn a_recipe_whose_task_panics_says_so_once_without_the_message() {
+fn a_recipe_whose_task_panics_logs_this_once_without_the_message() {
     logged(async |logs| {
         let denied = Denied::with(path("config-panics"), Permission::ALL).await;
         let decode = |data: &[u8]| {

@@ -1,4 +1,4 @@
-//! Caches under faults, mainly those that Curator's caches have or had.
+//! Caches under faults, mainly faults that break or broke Curator's caches.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -99,7 +99,7 @@ async fn a_node_replaced_during_an_outage_is_reported_as_deleted_and_created() {
     let position = |event: &str| {
         received
             .iter()
-            .position(|it| it == event)
+            .position(|found| found == event)
             .unwrap_or_else(|| panic!("{event}: {received:?}"))
     };
     assert!(
@@ -151,7 +151,7 @@ async fn a_loading_cache_knows_nothing_and_a_child_deleted_between_the_listing_a
     assert_equals_servers(&cache, &writer).await;
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test]
 async fn a_connection_that_is_silent_makes_the_cache_stale() {
     let proxy = proxy().await;
@@ -267,18 +267,18 @@ async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_change
     let until_events_have_arrived = async || drop(soon(other.caught_up()).await.unwrap());
     // Blocks the cache's task at the event of `first`, before it reads this node, and at the event
     // of `second`, before it processes the reply with `first`.
-    let (report_blocked, mut blocked) = tokio::sync::mpsc::unbounded_channel();
-    let (resume, resumed) = std::sync::mpsc::channel::<()>();
-    let blocking = Mutex::new((VecDeque::from(["first", "second"]), resumed));
+    let (blocked_tx, mut blocked_rx) = tokio::sync::mpsc::unbounded_channel();
+    let (resume_tx, resume_rx) = std::sync::mpsc::channel::<()>();
+    let blocking = Mutex::new((VecDeque::from(["first", "second"]), resume_rx));
     let filter = move |path: &ZPath| {
-        let (names, resumed) = &mut *blocking.lock().unwrap();
+        let (names, resume_rx) = &mut *blocking.lock().unwrap();
         if names.front() == Some(&path.name()) {
             names.pop_front();
-            // If the test has failed, nothing waits for this.
-            let _ = report_blocked.send(());
-            // Tasks that this thread would run next move to other threads, such as the one that
-            // probes the session.
-            let _ = tokio::task::block_in_place(|| resumed.recv());
+            // If the test has failed, the receiver has been dropped.
+            let _ = blocked_tx.send(());
+            // `block_in_place` moves the other tasks of this thread, such as the task that probes
+            // the session, to other threads.
+            let _ = tokio::task::block_in_place(|| resume_rx.recv());
         }
         true
     };
@@ -286,11 +286,11 @@ async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_change
     soon(cache.ready()).await.unwrap();
     proxy.reset_counts();
     create(&writer, &format!("{root}/first"), b"old").await;
-    soon(blocked.recv()).await.unwrap();
+    soon(blocked_rx.recv()).await.unwrap();
     create(&writer, &format!("{root}/second"), b"").await;
     until_events_have_arrived().await;
-    resume.send(()).unwrap();
-    soon(blocked.recv()).await.unwrap();
+    resume_tx.send(()).unwrap();
+    soon(blocked_rx.recv()).await.unwrap();
     soon(proxy.wait_for_reply(OpCode::MultiRead, 1))
         .await
         .unwrap();
@@ -303,7 +303,7 @@ async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_change
         create_and_delete_children(&writer, &root, first..first + 1_000).await;
         until_events_have_arrived().await;
     }
-    resume.send(()).unwrap();
+    resume_tx.send(()).unwrap();
     within(Duration::from_secs(60), cache.caught_up())
         .await
         .unwrap();
@@ -355,14 +355,14 @@ async fn a_cache_that_has_caught_up_contains_every_change_of_a_transaction() {
     soon(cache.ready()).await.unwrap();
     for round in 0..50 {
         let text = round.to_string();
-        let at = |node: &str| format!("{root}{node}");
+        let path_of = |node: &str| format!("{root}{node}");
         let both = writer
             .transaction()
-            .set_data(at("/b"), &text, None)
+            .set_data(path_of("/b"), &text, None)
             .unwrap()
-            .set_data(at("/a"), &text, None)
+            .set_data(path_of("/a"), &text, None)
             .unwrap();
-        both.create(at("/a/t"), &text, CreateMode::Persistent)
+        both.create(path_of("/a/t"), &text, CreateMode::Persistent)
             .unwrap()
             .commit()
             .await
@@ -373,7 +373,7 @@ async fn a_cache_that_has_caught_up_contains_every_change_of_a_transaction() {
             (&now["/a"], &now["/b"], &now["/a/t"]),
             (&text, &text, &text)
         );
-        writer.delete().for_path(at("/a/t")).await.unwrap();
+        writer.delete().for_path(path_of("/a/t")).await.unwrap();
     }
 }
 
@@ -421,16 +421,14 @@ async fn churn(client: &CuratorClient, root: &str, numbers: &mut Numbers, steps:
     }
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_of_random_changes_under_faults_replay_to_the_tree_and_never_regress() {
     let seed = new_seed();
     println!("seed {seed}");
     let mut numbers = Numbers(seed);
-    let settings = |builder: curator_recipes::client::CuratorClientBuilder| {
-        builder.operation_timeout(Duration::from_millis(500))
-    };
-    let (proxy, client) = behind_proxy_with(settings).await;
+    let (proxy, client) =
+        behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(500))).await;
     let writer = connected().await;
     let root = path("cache-churn");
     create(&writer, &root, b"").await;
@@ -464,8 +462,7 @@ async fn inject_fault(proxy: &FaultProxy, fault: usize) {
     }
 }
 
-/// Each connection of the caches' session then begins with a new session, which has none of their
-/// watches.
+/// Each new connection opens a new session, which has none of the caches' watches.
 #[tokio::test]
 async fn a_cache_whose_session_cannot_be_resumed_sees_later_changes() {
     let (proxy, client) = behind_proxy().await;

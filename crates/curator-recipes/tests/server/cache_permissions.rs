@@ -1,5 +1,5 @@
-//! Caches of trees with nodes that the client may not read. Nodes do not inherit the ACLs of their
-//! parents, so nodes below an unreadable one can be readable.
+//! Caches of trees with nodes that the client has no permission to read. Nodes do not inherit the
+//! ACLs of their parents, so nodes below an unreadable one can be readable.
 
 use std::sync::mpsc;
 
@@ -12,7 +12,8 @@ use crate::support::{
     DEFAULT_TIMEOUT, behind_proxy, owner, path, requests_of, round_trips, soon, unplug, until,
 };
 
-/// A cache behind a proxy, of a tree with the root, `a`, `a/x`, `a/x/y` and `b`.
+/// A tree with the root, `a`, `a/x`, `a/x/y` and `b`; a client behind a proxy, for caches of the
+/// tree; and the owner of the nodes.
 struct Scene {
     proxy: FaultProxy,
     client: CuratorClient,
@@ -36,13 +37,13 @@ impl Scene {
         }
     }
 
-    fn at(&self, below: &str) -> String {
+    fn path_of(&self, below: &str) -> String {
         format!("{}{below}", self.root)
     }
 
     async fn readable_by(&self, below: &str, who: AuthId) {
         self.owner
-            .set_acl(self.at(below), &[Acl::new(Permission::ALL, who)], None)
+            .set_acl(self.path_of(below), &[Acl::new(Permission::ALL, who)], None)
             .await
             .unwrap();
     }
@@ -57,7 +58,7 @@ impl Scene {
 
     async fn set(&self, below: &str, data: &str) {
         self.owner
-            .set_data(self.at(below), data, None)
+            .set_data(self.path_of(below), data, None)
             .await
             .unwrap();
     }
@@ -118,11 +119,11 @@ async fn changes_below_an_unreadable_node_cause_one_read_each_and_find_a_permiss
             assert!(requests_of(&scene.proxy, OpCode::MultiRead) <= reads + 1);
         }
         // The parent of the new node is not in the cache either.
-        create(&scene.owner, &scene.at("/a/x/z"), b"").await;
+        create(&scene.owner, &scene.path_of("/a/x/z"), b"").await;
         scene.settles(&cache, others).await;
         for below in [hidden, "/a", "/a/x", "/a/x/y", "/a/none"] {
             assert_eq!(
-                cache.get(scene.at(below)).unwrap(),
+                cache.get(scene.path_of(below)).unwrap(),
                 Lookup::Denied,
                 "{below}"
             );
@@ -143,7 +144,8 @@ async fn changes_below_an_unreadable_node_cause_one_read_each_and_find_a_permiss
     }
 }
 
-// In real time, for both transports: a simulation has only the native one, and no ACLs.
+// Runs in real time, to test both transports: a simulation supports only the native one, and no
+// ACLs.
 #[tokio::test]
 async fn a_node_that_is_unreadable_after_a_reconnect_is_reported_as_deleted_with_its_readable_descendants()
  {
@@ -166,7 +168,7 @@ async fn a_node_that_is_unreadable_after_a_reconnect_is_reported_as_deleted_with
                 deleted.insert(4, "-");
             }
             assert_eq!(until_ready(&mut events, &scene.root).await, deleted);
-            assert_eq!(cache.get(scene.at("/a/x/y")).unwrap(), Lookup::Denied);
+            assert_eq!(cache.get(scene.path_of("/a/x/y")).unwrap(), Lookup::Denied);
             // The rest of the tree is followed.
             scene.set("/b", "1").await;
             scene
@@ -217,7 +219,7 @@ async fn a_listing_that_fails_beside_a_successful_read_is_repeated_unless_it_is_
         soon(cache.ready()).await.unwrap();
         if code == NO_AUTH {
             assert!(cache.snapshot().iter().next().is_none());
-            assert_eq!(cache.get(scene.at("/a")).unwrap(), Lookup::Denied);
+            assert_eq!(cache.get(scene.path_of("/a")).unwrap(), Lookup::Denied);
             scene.set("/a/x/y", "2").await;
         }
         scene
@@ -237,12 +239,12 @@ async fn an_unreadable_node_that_is_created_with_readable_descendants_is_found_b
         .owner
         .create()
         .with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
-    create.for_path(scene.at("/c"), "").await.unwrap();
+    create.for_path(scene.path_of("/c"), "").await.unwrap();
     for below in ["/c/x", "/c/x/y"] {
         scene
             .owner
             .create()
-            .for_path(scene.at(below), "")
+            .for_path(scene.path_of(below), "")
             .await
             .unwrap();
     }
@@ -251,7 +253,7 @@ async fn an_unreadable_node_that_is_created_with_readable_descendants_is_found_b
         .await;
     for below in ["/c", "/c/x", "/c/x/y"] {
         assert_eq!(
-            cache.get(scene.at(below)).unwrap(),
+            cache.get(scene.path_of(below)).unwrap(),
             Lookup::Denied,
             "{below}"
         );
@@ -261,14 +263,14 @@ async fn an_unreadable_node_that_is_created_with_readable_descendants_is_found_b
         .owner
         .delete()
         .deleting_children_if_needed()
-        .for_path(scene.at("/c"))
+        .for_path(scene.path_of("/c"))
         .await
         .unwrap();
     for below in ["/c", "/c/x"] {
         scene
             .owner
             .create()
-            .for_path(scene.at(below), "")
+            .for_path(scene.path_of(below), "")
             .await
             .unwrap();
     }
@@ -282,7 +284,7 @@ async fn an_unreadable_node_that_is_created_with_readable_descendants_is_found_b
 #[tokio::test]
 async fn a_child_that_is_created_while_its_parent_becomes_readable_is_found() {
     let scene = Scene::new("cache-denied-parent").await;
-    create(&scene.owner, &scene.at("/c"), b"1").await;
+    create(&scene.owner, &scene.path_of("/c"), b"1").await;
     scene.hide("/c").await;
     let cache = cache(&scene.client, &scene.root).start().unwrap();
     soon(cache.ready()).await.unwrap();
@@ -290,17 +292,17 @@ async fn a_child_that_is_created_while_its_parent_becomes_readable_is_found() {
         .settles(&cache, &["/", "/a", "/a/x", "/a/x/y", "/b"])
         .await;
     scene.show("/c").await;
-    let (forward, forwarded) = mpsc::channel::<()>();
-    let (read, is_read) = mpsc::channel::<()>();
+    let (forward_tx, forward_rx) = mpsc::channel::<()>();
+    let (read_tx, read_rx) = mpsc::channel::<()>();
     scene.proxy.alter_next_reply(OpCode::MultiRead, move |_| {
-        read.send(()).unwrap();
-        // The proxy holds what follows the reply, too.
-        let _ = forwarded.recv_timeout(DEFAULT_TIMEOUT);
+        read_tx.send(()).unwrap();
+        // The proxy also holds everything behind the reply.
+        let _ = forward_rx.recv_timeout(DEFAULT_TIMEOUT);
     });
     scene.set("/c", "2").await;
-    until(async || is_read.try_recv().is_ok()).await;
-    create(&scene.owner, &scene.at("/c/new"), b"1").await;
-    forward.send(()).unwrap();
+    until(async || read_rx.try_recv().is_ok()).await;
+    create(&scene.owner, &scene.path_of("/c/new"), b"1").await;
+    forward_tx.send(()).unwrap();
     scene
         .settles(&cache, &["/", "/a", "/a/x", "/a/x/y", "/b", "/c", "/c/new"])
         .await;

@@ -37,13 +37,13 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
     runtime.block_on(free(&client, &[&path]));
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
     let (proxy, client) = behind_proxy().await;
     let steady = self::client().await;
     let path = path("drop-session");
-    // The directory exists, so the next create is that of the queue node.
+    // The directory exists, so the next create creates the queue node.
     free(&client, &[&path]).await;
     proxy.swallow_next_reply(OpCode::Create2);
     let mutex = mutex(&client, &path);
@@ -74,12 +74,12 @@ async fn a_release_and_another_acquire_are_sent_before_any_request_of_unpolled_a
     proxy.hold_replies(OpCode::GetChildren);
     let mut parked: Vec<_> = locks.iter().map(|lock| lock.acquire().boxed()).collect();
     // With tokio's budget for one task, most acquires would send nothing.
-    let polled = tokio::task::unconstrained(async {
-        parked
-            .iter_mut()
-            .for_each(|acquire| assert!(acquire.as_mut().now_or_never().is_none()));
-    });
-    polled.await;
+    tokio::task::unconstrained(async {
+        for acquire in &mut parked {
+            assert!(acquire.as_mut().now_or_never().is_none());
+        }
+    })
+    .await;
     proxy.release_held();
     // When this request is answered, the replies have arrived.
     soon(client.check_exists("/")).await.unwrap();

@@ -1,5 +1,5 @@
 //! Locks whose directories other clients and the server create and delete while they are acquired:
-//! no acquire fails because of that. In real time, on threads that run at the same time.
+//! no acquire fails because of that. Runs in real time, on threads that run concurrently.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ use crate::support::{
 /// The number of nodes of the lock's path.
 const NODES: u64 = 3;
 
-/// A client that retries once, and the path of a lock that has [`NODES`] nodes, all of which are
-/// missing.
+/// A client that retries once, behind a proxy; the top node of a lock's path; and this path. The
+/// path has [`NODES`] nodes, all of which are missing.
 async fn contender() -> (FaultProxy, CuratorClient, String, String) {
     let once_more = RetryOneTime::new(Duration::from_millis(1)).unwrap();
     let (proxy, client) = behind_proxy_with(|builder| builder.retry_policy(once_more)).await;
@@ -34,9 +34,9 @@ async fn contender() -> (FaultProxy, CuratorClient, String, String) {
     (proxy, client, top, lock)
 }
 
-/// Creates `top` if it is missing and deletes it if it exists, whenever the acquire has looked
-/// which of its nodes are missing: so each attempt of the acquire fails. Returns the number of
-/// changes (`most`, or fewer if the acquire ends before), and how the acquire ended.
+/// Each time the acquire has checked which of its nodes are missing, creates `top` if it is
+/// missing, or deletes it, so that the attempt fails. Makes `most` changes, or fewer if the acquire
+/// ends earlier. Returns the number of changes, and the result of the acquire.
 async fn disturb<T>(
     proxy: &FaultProxy,
     mut acquiring: JoinHandle<T>,
@@ -46,7 +46,7 @@ async fn disturb<T>(
     let other = client().await;
     for change in 0..most {
         tokio::select! {
-            looked = proxy.wait_for_reply(OpCode::Exists, NODES * (change + 1)) => looked.unwrap(),
+            checked = proxy.wait_for_reply(OpCode::Exists, NODES * (change + 1)) => checked.unwrap(),
             ended = &mut acquiring => return (change, ended.unwrap()),
         }
         match other.check_exists(top).await.unwrap() {
@@ -62,15 +62,15 @@ async fn disturb<T>(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_that_may_wait_never_gives_up_because_directories_change() {
+async fn an_acquire_without_a_timeout_is_retried_as_long_as_directories_change() {
     let (proxy, client, top, lock) = contender().await;
-    // More changes than it makes immediate attempts.
     let wanted = mutex(&client, &lock);
     let logs = Logs::at(Level::WARN);
     let acquiring = tokio::spawn(logs.capture(async move { wanted.acquire().await }));
+    // An acquire makes fewer immediate attempts than 20.
     let (changes, acquired) = disturb(&proxy, acquiring, &top, 20).await;
     let guard = acquired.unwrap();
-    // Not one for each pause.
+    // The warning is not repeated at each pause.
     let warnings = logs.all();
     let [warning] = &warnings[..] else {
         panic!("{warnings:?}")
@@ -80,7 +80,7 @@ async fn an_acquire_that_may_wait_never_gives_up_because_directories_change() {
         "{warning:?}"
     );
     assert_eq!(changes, 20);
-    // The first transaction was sent without a look, and the last one succeeded.
+    // The first transaction was sent without `exists` requests, and the last one succeeded.
     let sent = [OpCode::Exists, OpCode::Multi].map(|op| requests_of(&proxy, op));
     assert_eq!(sent, [NODES * 21, 22]);
     assert_eq!(children(&client, &lock).await, [guard.node().name()]);
@@ -88,7 +88,7 @@ async fn an_acquire_that_may_wait_never_gives_up_because_directories_change() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_that_may_not_wait_makes_several_attempts_while_directories_change() {
+async fn a_try_acquire_makes_several_attempts_while_directories_change() {
     for (most, is_acquired) in [(8, true), (u64::MAX, false)] {
         let (proxy, client, top, lock) = contender().await;
         let wanted = mutex(&client, &lock);
@@ -105,7 +105,7 @@ async fn an_acquire_that_may_not_wait_makes_several_attempts_while_directories_c
                     "{changes} changes: {error}"
                 );
                 assert!(error.is_retryable(), "{error:?}");
-                // The first of the attempts to create directories is sent without a look.
+                // The first attempt to create directories is sent without `exists` requests.
                 assert!(
                     matches!(error, Error::AcquireFailed { attempts, .. } if u64::from(attempts) == changes + 1),
                     "{error:?}"
@@ -122,7 +122,7 @@ async fn an_acquire_that_may_not_wait_makes_several_attempts_while_directories_c
     }
 }
 
-/// Directories that cannot be created are an error at once, and none of them is left.
+/// The acquire fails at once, and leaves none of the lock's directories.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_below_a_node_that_permits_no_children_fails() {
     let client = client().await;
@@ -176,7 +176,7 @@ async fn many_multi_locks_of_overlapping_fresh_paths_are_all_acquired() {
     const PATHS: usize = 24;
     let mut clients = Vec::new();
     for _ in 0..20 {
-        clients.push(gives_up_soon(&shared_address().await.to_string()).await);
+        clients.push(connect_with_one_retry(&shared_address().await.to_string()).await);
     }
     let mut numbers = Numbers(48);
     for _ in 0..3 {
@@ -198,15 +198,15 @@ async fn many_multi_locks_of_overlapping_fresh_paths_are_all_acquired() {
     }
 }
 
-/// Each acquire looks for 50 ancestors, in four batches of at most 16 requests. More acquires than
-/// there are turns look at the same time, but their requests together stay below a limit that the
-/// batches of all acquires would exceed.
+/// Each acquire checks 50 ancestors, in four batches of at most 16 requests. More acquires do this
+/// at the same time than `Session::turn` admits, but their requests together stay below a limit
+/// that the batches of all acquires would exceed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_multi_locks_of_deep_paths_in_one_client_stay_below_its_limit_of_requests_in_flight() {
     const ACQUIRES: usize = 600;
-    // Two pipelines for each of the 128 turns.
+    // Two pipelines for each of the 128 turns of a session.
     const LIMIT: usize = 2 * 128 * 16 + 100;
-    // A busy machine may lose a connection; only the limit must not be reached.
+    // A busy machine may lose a connection, which is retried; only the limit must not be reached.
     let policy = retry_fn(|context| match context.error() {
         Some(ClientError::TooManyRequests { .. }) => None,
         _ => Some(Duration::from_millis(10)),
@@ -230,7 +230,7 @@ async fn many_multi_locks_of_deep_paths_in_one_client_stay_below_its_limit_of_re
     }
     for lock in 0..ACQUIRES {
         // The parents of the directories are missing, so the first attempt fails, and the contender
-        // has to look.
+        // has to check which ones are missing.
         let paths = deep.each_ref().map(|dir| format!("{dir}/{lock}/lock"));
         let lock = InterProcessMultiLock::non_reentrant(&client, paths).unwrap();
         acquires.spawn(async move { lock.acquire().await });
@@ -250,7 +250,8 @@ async fn many_multi_locks_of_deep_paths_in_one_client_stay_below_its_limit_of_re
 }
 
 /// Several times, all clients acquire a lock of each kind together, after the server has removed
-/// its directories. In real time, as only real threads acquire in the moment of a removal.
+/// its directories. Runs in real time, because only real threads acquire at the moment of a
+/// removal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_and_latches_are_acquired_while_the_server_removes_empty_directories() {
     const CLIENTS: usize = 6;
@@ -259,7 +260,7 @@ async fn locks_and_latches_are_acquired_while_the_server_removes_empty_directori
     let together = &Barrier::new(CLIENTS);
     let mut clients = Vec::new();
     for who in 0..CLIENTS {
-        let client = gives_up_soon(&server.connect_string()).await;
+        let client = connect_with_one_retry(&server.connect_string()).await;
         clients.push(async move {
             for kind in Kind::all() {
                 let path = format!("/removed/{}/a/b", kind.name());
@@ -267,13 +268,15 @@ async fn locks_and_latches_are_acquired_while_the_server_removes_empty_directori
                 for round in 0..5 {
                     together.wait().await;
                     let may_wait = (who + round) % 3 > 0;
-                    let held = match if may_wait {
+                    let acquired = if may_wait {
                         lock.acquire().await.map(Some)
                     } else {
                         lock.try_acquire().await
-                    } {
+                    };
+                    let held = match acquired {
                         Ok(held) => held,
-                        // On a busy machine, the server may be faster than each of its 16 attempts.
+                        // On a busy machine, the server may be faster than each of the 16 attempts
+                        // of `try_acquire`.
                         Err(error) if !may_wait && error.is_retryable() => None,
                         Err(error) => panic!("{}, round {round}: {error:?}", kind.name()),
                     };
@@ -297,7 +300,7 @@ async fn locks_and_latches_are_acquired_while_the_server_removes_empty_directori
 }
 
 /// A client whose operations fail after one retry.
-async fn gives_up_soon(connect_string: &str) -> CuratorClient {
+async fn connect_with_one_retry(connect_string: &str) -> CuratorClient {
     let once_more = RetryOneTime::new(Duration::from_millis(1)).unwrap();
     builder(connect_string, LONG_SESSION)
         .retry_policy(once_more)

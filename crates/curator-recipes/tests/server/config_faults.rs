@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use curator_recipes::client::{CuratorClient, CuratorClientBuilder};
+use curator_recipes::client::CuratorClient;
 use curator_recipes::{
     CacheState, ConfigStatus, LeaderObserver, ObservedLeader, PersistentNode, PersistentNodeState,
 };
@@ -26,7 +26,7 @@ fn is_unreadable(status: &ConfigStatus) -> bool {
     matches!(status, ConfigStatus::Unreadable { .. })
 }
 
-/// Changes the node in this way.
+/// Applies this change to the node.
 async fn change_node(writer: &CuratorClient, path: &str, change: &str) {
     match change {
         "nothing" => {}
@@ -48,7 +48,7 @@ async fn change_node(writer: &CuratorClient, path: &str, change: &str) {
     }
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_during_an_outage_are_reported_once_after_it() {
     for new_session in [false, true] {
@@ -63,9 +63,9 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
             let case = format!("{change}, new session: {new_session}");
             // With this timeout, no read times out during the outage and reveals the lost
             // connection.
-            let client =
-                behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(3_600)));
-            let (proxy, client) = client.await;
+            let (proxy, client) =
+                behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(3_600)))
+                    .await;
             let writer = connected().await;
             let path = path("config/outage");
             write(&writer, &path, "0").await;
@@ -125,13 +125,13 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
     }
 }
 
-/// The connection and the watches stay, but the probes get no replies. The same for a config, a
-/// persistent node and a leader observer.
-// In real time, for both transports: a simulation has only the native one.
+/// The connection and the watches stay, but the probes get no replies. Tests a config, a persistent
+/// node and a leader observer.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test]
 async fn while_the_session_is_suspended_the_value_is_stale() {
-    let client = behind_proxy_with(|builder| builder.session_timeout(Duration::from_secs(2)));
-    let (proxy, client) = client.await;
+    let (proxy, client) =
+        behind_proxy_with(|builder| builder.session_timeout(Duration::from_secs(2))).await;
     let path = path("config/silence");
     write(&client, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
@@ -187,9 +187,8 @@ async fn while_the_session_is_suspended_the_value_is_stale() {
 /// The server replies to all requests except one read by a config, and one by a cache.
 #[tokio::test]
 async fn while_reads_fail_after_a_change_the_value_and_the_cache_are_stale() {
-    let short =
-        |builder: CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(100));
-    let (proxy, client) = behind_proxy_with(short).await;
+    let (proxy, client) =
+        behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(100))).await;
     let writer = connected().await;
     let path = path("config/no-answer");
     write(&writer, &path, "1").await;
@@ -197,14 +196,14 @@ async fn while_reads_fail_after_a_change_the_value_and_the_cache_are_stale() {
     let cache = cache(&client, &path).start().unwrap();
     soon(cache.ready()).await.unwrap();
     let mut states = config.status();
-    let mut of_cache = cache.state();
+    let mut cache_states = cache.state();
     states.mark_unchanged();
-    of_cache.mark_unchanged();
+    cache_states.mark_unchanged();
     proxy.swallow_next_reply(OpCode::GetData);
     proxy.swallow_next_reply(OpCode::MultiRead);
     write(&writer, &path, "2").await;
     soon(states.wait_for(is_stale)).await.unwrap();
-    soon(of_cache.wait_for(|state| matches!(state, CacheState::Stale { .. })))
+    soon(cache_states.wait_for(|state| matches!(state, CacheState::Stale { .. })))
         .await
         .unwrap();
     until_value(&config, 2).await;
@@ -249,7 +248,7 @@ async fn a_value_that_changes_again_before_it_is_reported_has_its_status() {
 }
 
 /// The first probe of a connection proves that its server does not lag behind. So older data over a
-/// later connection is data of an ensemble that has lost writes.
+/// later connection means that the ensemble has lost writes.
 #[tokio::test]
 async fn a_value_is_replaced_by_an_older_one_only_over_a_later_connection() {
     let (proxy, client) = behind_proxy().await;
@@ -261,10 +260,10 @@ async fn a_value_is_replaced_by_an_older_one_only_over_a_later_connection() {
     until_value(&config, 2).await;
     let older = |data: u8| {
         proxy.alter_next_reply(OpCode::GetData, move |reply| {
-            // Offsets: the header, the length of the data, the data, czxid; then mzxid.
-            let at = 20;
-            let mzxid = 20 + 1 + 8;
-            reply[at] = data;
+            // The data follows the header and its length; mzxid follows one byte of data and czxid.
+            const DATA: usize = 16 + 4;
+            let mzxid = DATA + 1 + 8;
+            reply[DATA] = data;
             reply[mzxid..mzxid + 8].copy_from_slice(&1_i64.to_be_bytes());
         });
     };
@@ -295,7 +294,7 @@ async fn a_value_is_replaced_by_an_older_one_only_over_a_later_connection() {
             proxy.cut();
         }
         until_value(&config, 9).await;
-        // Later writes have lower numbers than the ones that are lost.
+        // Later writes have lower zxids than the lost writes.
         older(b'7');
         write(&writer, &path, "4").await;
         until_value(&config, 7).await;

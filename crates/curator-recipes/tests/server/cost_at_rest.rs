@@ -1,9 +1,9 @@
-//! What each recipe sends in simulated minutes in which nothing changes, in each of its states:
-//! nothing, or a retry of what was refused, with pauses.
+//! Counts the requests of each recipe, in each of its states, in simulated minutes without changes:
+//! there are none, or only retries of a refused operation, with pauses.
 
 #![expect(
     clippy::async_yields_async,
-    reason = "a task is the recipe that is left alone"
+    reason = "the task is the recipe under test"
 )]
 
 use std::any::Any;
@@ -28,15 +28,15 @@ use crate::support::{LONG_SESSION, builder, connect};
 const MINUTES: Duration = Duration::from_secs(2 * 60);
 /// The time in which a recipe reaches its state.
 const SETTLED: Duration = Duration::from_secs(1);
-/// A pause before a retry is random, between 50 ms and a bound that doubles from 100 ms to at least
-/// a second. The mean is more than this.
-const MEAN_PAUSE: Duration = Duration::from_millis(400);
+/// A lower bound of the mean pause before a retry. A pause is random, between 50 ms and a bound
+/// that doubles from 100 ms to at least a second.
+const MIN_MEAN_PAUSE: Duration = Duration::from_millis(400);
 
 /// A recipe in one of its states.
 struct AtRest {
     state: String,
     process: Process,
-    /// The requests of one attempt of what is refused; 0 if there is nothing to retry.
+    /// The number of requests of one retry; 0 if nothing is retried.
     attempt: u64,
     /// Keeps the recipe in its state.
     _recipe: Box<dyn Any>,
@@ -61,7 +61,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Adds a recipe of a separate client, which reaches its state before this returns.
+    /// Adds a recipe with a separate client. The recipe has reached its state when this returns.
     async fn add<R: Any>(
         &mut self,
         state: impl ToString,
@@ -92,32 +92,26 @@ impl Stage {
             .unwrap();
     }
 
-    /// Creates a node that no client may use.
+    /// Creates a node that no client has a permission for.
     async fn hidden(&self, path: &str) {
         self.create(path, "").await;
         self.simulation.take_access(path).unwrap();
     }
 
-    /// Leaves all recipes alone for some minutes, and counts what each sends.
+    /// Leaves all recipes alone for some minutes, and checks how many requests each has sent.
     async fn check(&self, when: &str) {
         let before: Vec<u64> = self.all.iter().map(AtRest::requests).collect();
         sleep(MINUTES).await;
-        for (
-            AtRest {
+        for (at_rest, before) in self.all.iter().zip(before) {
+            let AtRest {
                 state,
                 process,
                 attempt,
                 ..
-            },
-            (now, before),
-        ) in self
-            .all
-            .iter()
-            .zip(self.all.iter().map(AtRest::requests).zip(before))
-        {
+            } = at_rest;
             let most =
-                attempt * u64::try_from(MINUTES.as_millis() / MEAN_PAUSE.as_millis()).unwrap();
-            let sent = now - before;
+                attempt * u64::try_from(MINUTES.as_millis() / MIN_MEAN_PAUSE.as_millis()).unwrap();
+            let sent = at_rest.requests() - before;
             let requests = process.requests();
             assert!(
                 sent <= most,
@@ -182,14 +176,14 @@ async fn add_leaders(stage: &mut Stage) {
         .add("a latch that stands aside", 0, stands_aside)
         .await;
     stage
-        .add("a latch that may not take part", 6, async |client| {
+        .add("a latch without permission", 6, async |client| {
             latch(client, "/refused-election")
         })
         .await;
     for (path, state, attempt) in [
         ("/selector", "a selector that leads", 0),
         ("/selector", "a selector that waits", 0),
-        ("/refused-election", "a selector that may not take part", 6),
+        ("/refused-election", "a selector without permission", 6),
     ] {
         let run = async |client: &CuratorClient| {
             tokio::spawn(
@@ -372,14 +366,14 @@ async fn add_nodes(stage: &mut Stage) {
             numbered,
         ),
         (
-            "a persistent node that may not be created",
+            "a persistent node without permission to create",
             "/refused/node",
             6,
             is_refused,
             |builder| builder,
         ),
         (
-            "a persistent node that may not be read",
+            "a persistent node without permission to read",
             "/refused",
             6,
             is_refused,
@@ -424,7 +418,7 @@ async fn a_recipe_that_is_left_alone_sends_nothing_or_retries_with_pauses() {
     add_values(&mut stage).await;
     add_nodes(&mut stage).await;
     stage.check("at first").await;
-    // Each recipe reads again what it may have missed.
+    // After a reconnect, each recipe reads the changes that it may have missed.
     stage.all.iter().for_each(|at_rest| at_rest.process.cut());
     sleep(10 * SETTLED).await;
     stage.check("after a reconnect").await;

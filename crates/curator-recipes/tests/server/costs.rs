@@ -1,7 +1,9 @@
-//! The source of the tables of requests and round trips in the pages: what each operation sends.
+//! The requests of each operation. The pages' tables of requests and round trips are generated from
+//! this file.
 //!
 //! The tests compare each row with what a proxy counts (`stated` in `cost.rs`). `cargo xtask docs`
-//! writes the tables; `crates/xtask` includes this file, and fails if no test names a row.
+//! writes the tables: `crates/xtask` includes this file, and has a test that fails if a row is
+//! named by no test.
 
 /// A row of a table.
 pub(crate) struct Operation {
@@ -29,11 +31,11 @@ impl Operation {
     /// The requests of each pipeline: verbs and numbers. Old servers do not return the stats of new
     /// nodes in the reply to a transaction: those older than 3.7.2, and 3.8.0 to 3.8.1.
     pub(crate) fn pipelines(&self, on_old_servers: bool) -> Vec<Vec<(&'static str, u64)>> {
-        let sent = |step: &&str| {
-            !matches!(*step, "nothing" | "the event") && (on_old_servers || *step != "(look)")
-        };
-        let pipelines = self.sends.split("; ").filter(sent);
-        pipelines
+        self.sends
+            .split("; ")
+            .filter(|step| {
+                !matches!(*step, "nothing" | "the event") && (on_old_servers || *step != "(look)")
+            })
             .map(|step| {
                 step.trim_matches(['(', ')'])
                     .split(", ")
@@ -44,19 +46,19 @@ impl Operation {
     }
 }
 
+/// The verb of a request, and how often it is sent.
 fn request(text: &'static str) -> (&'static str, u64) {
     let mut words = text.split(' ');
     let first = words.next().unwrap_or_default();
-    let several = |number| {
-        (
-            words.next().unwrap_or_default().trim_end_matches('s'),
-            number,
-        )
-    };
-    first.parse().map_or((first, 1), several)
+    if let Ok(number) = first.parse() {
+        let verb = words.next().unwrap_or_default().trim_end_matches('s');
+        (verb, number)
+    } else {
+        (first, 1)
+    }
 }
 
-const fn when(name: &'static str, sends: &'static str) -> Operation {
+const fn row(name: &'static str, sends: &'static str) -> Operation {
     Operation {
         name,
         sends,
@@ -69,15 +71,15 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
     (
         "cycles",
         &[
-            when("mutex", "create, list; delete").beside_curator(3, 3),
-            when("read lock, write lock", "create, list; delete").beside_curator(3, 3),
-            when("read lock of a writer", "transaction; (look); delete").beside_curator(3, 3),
-            when(
+            row("mutex", "create, list; delete").beside_curator(3, 3),
+            row("read lock, write lock", "create, list; delete").beside_curator(3, 3),
+            row("read lock of a writer", "transaction; (look); delete").beside_curator(3, 3),
+            row(
                 "semaphore mutex, one lease of a semaphore",
                 "create, read; transaction; (look); delete",
             )
             .beside_curator(7, 6),
-            when(
+            row(
                 "multi-lock of three paths (ours: of any number)",
                 "transaction, read; (look); transaction",
             )
@@ -87,27 +89,27 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
     (
         "mutex",
         &[
-            when("acquire, when it is free", "create, list"),
-            when(
+            row("acquire, when it is free", "create, list"),
+            row(
                 "acquire, one contender before us",
                 "create, list; watch on the node before ours, watch on our node; the event",
             ),
-            when(
+            row(
                 "acquire, two before us",
                 "create, list; watch on the first node, watch on the second, watch on ours; the event",
             ),
-            when(
+            row(
                 "acquire, more before us",
                 "create, list; watch on the second node before ours; the event; watch on the first, watch on ours, \
                  list; the event",
             ),
-            when("re-entry", "nothing"),
-            when("release", "delete"),
-            when(
+            row("re-entry", "nothing"),
+            row("release", "delete"),
+            row(
                 "acquire, when only the directory is missing",
                 "create, list; transaction that creates directory and node, list",
             ),
-            when(
+            row(
                 "acquire, when three of the path's four nodes are missing",
                 "create, list; transaction that creates directory and node, list; 4 looks at the path's nodes; \
                  transaction that creates all of them and the node, list",
@@ -117,71 +119,71 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
     (
         "read-write lock",
         &[
-            when("acquire, when it is free", "create, list"),
-            when(
+            row("acquire, when it is free", "create, list"),
+            row(
                 "read, one writer before us",
                 "create, list; watch on its node, watch on our node; the event",
             ),
-            when(
+            row(
                 "read, several writers before us",
                 "create, list; watch on the nearest; the event; list",
             ),
-            when(
+            row(
                 "write, a contender before us",
                 "create, list; watch on the nearest; the event; list",
             ),
-            when(
+            row(
                 "read beside the owner's write lock",
                 "transaction that checks the write node and creates the read node; (look)",
             ),
-            when(
+            row(
                 "`downgrade` of the last guard",
                 "transaction that deletes the write node and creates the read node; (look)",
             ),
-            when("release", "delete"),
+            row("release", "delete"),
         ],
     ),
     (
         "semaphore",
         &[
-            when(
+            row(
                 "acquire, when the queue is empty and there are enough leases",
                 "create, read of queue and leases; transaction that takes the leases; (look)",
             ),
-            when(
+            row(
                 "acquire, first in the queue, until a lease is released",
                 "create, read of queue and leases; list of the leases with a watch; the event; list of the leases \
                  with a watch; transaction that takes the leases; (look)",
             ),
-            when(
+            row(
                 "acquire, the first below a node",
                 "create, read; transaction that creates directories and place, read; 3 looks at the path's nodes; \
                  transaction that creates all of them and the place, read; transaction that creates a directory and \
                  takes the leases",
             ),
-            when("release", "delete"),
+            row("release", "delete"),
         ],
     ),
     (
         "multi-lock",
         &[
-            when(
+            row(
                 "acquire, when all are free",
                 "transaction that creates all nodes, read of all lists; (look)",
             ),
-            when(
+            row(
                 "acquire, when the directories are missing",
                 "transaction that creates all nodes, read of all lists; transaction that creates the directories too, \
                  read of all lists",
             ),
-            when("release", "transaction that deletes all nodes"),
+            row("release", "transaction that deletes all nodes"),
         ],
     ),
     (
         "revocation",
         &[
-            when("`revoke`", "write"),
-            when(
+            row("`revoke`", "write"),
+            row(
                 "`revocation_requested`, the first time",
                 "watch on the guard's node",
             ),
@@ -190,24 +192,24 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
     (
         "leader latch",
         &[
-            when(
+            row(
                 "to join as the first, and lead",
                 "create, list; watch on its node",
             )
             .beside_curator(3, 3),
-            when(
+            row(
                 "to join as the second",
                 "create, list; watch on the node before, watch on its own",
             )
             .beside_curator(3, 3),
-            when("to take over", "nothing").beside_curator(2, 2),
-            when("`leader()`", "list; get of the leader's node").beside_curator(2, 2),
-            when("an observer starts", "list; watch on the leader's node"),
-            when(
+            row("to take over", "nothing").beside_curator(2, 2),
+            row("`leader()`", "list; get of the leader's node").beside_curator(2, 2),
+            row("an observer starts", "list; watch on the leader's node"),
+            row(
                 "an observer, when the second in its list leads",
                 "the event; watch on its node",
             ),
-            when(
+            row(
                 "an observer, when a participant leads that joined later",
                 "the event; list; watch on the leader's node",
             ),
@@ -216,12 +218,12 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
     (
         "cache",
         &[
-            when(
+            row(
                 "load a directory of 200 leaves",
                 "add a recursive watch; read the directory with its names; read 15 leaves; read 29; read 57; read the others",
             ),
-            when("the data of a node change", "the event; read the node"),
-            when(
+            row("the data of a node change", "the event; read the node"),
+            row(
                 "a node is created, or deleted",
                 "the event; read the node and its parent",
             ),
@@ -230,36 +232,36 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
     (
         "config",
         &[
-            when("`open`, when the node exists", "watch on the node"),
-            when(
+            row("`open`, when the node exists", "watch on the node"),
+            row(
                 "`open`, without a node",
                 "watch on the node; look for the node with a watch",
             ),
-            when("a change", "the event; watch on the node"),
-            when(
+            row("a change", "the event; watch on the node"),
+            row(
                 "a deletion",
                 "the event; watch on the node; look for the node with a watch",
             ),
-            when("the node is created", "the event; watch on the node"),
+            row("the node is created", "the event; watch on the node"),
         ],
     ),
     (
         "persistent node",
         &[
-            when("to create the node", "create, watch on the node").beside_curator(2, 2),
-            when("to create a sequential node", "create; watch on the node").beside_curator(2, 2),
-            when(
+            row("to create the node", "create, watch on the node").beside_curator(2, 2),
+            row("to create a sequential node", "create; watch on the node").beside_curator(2, 2),
+            row(
                 "to find a node of another owner",
                 "create, watch on the node",
             ),
-            when("`set_data`", "write, watch on the node").beside_curator(2, 2),
-            when(
+            row("`set_data`", "write, watch on the node").beside_curator(2, 2),
+            row(
                 "when another client deletes the node",
                 "the event; create, watch on the node",
             )
             .beside_curator(2, 2),
-            when("after a reconnect", "watch on the node").beside_curator(3, 3),
-            when("`close`", "delete").beside_curator(1, 1),
+            row("after a reconnect", "watch on the node").beside_curator(3, 3),
+            row("`close`", "delete").beside_curator(1, 1),
         ],
     ),
 ];

@@ -1,5 +1,5 @@
-//! Locks whose directory is missing, or is created or removed while they are used. In real time:
-//! each transport answers by itself for a future that is dropped.
+//! Locks whose directory is missing, or is created or removed while they are used. Runs in real
+//! time: each transport handles a dropped future by itself.
 
 use curator_recipes::Error;
 use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, Permission};
@@ -48,7 +48,7 @@ async fn dropped_at(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_acquire_dropped_at_any_request_leaves_no_unused_directory() {
-    // Of locks that create their directories in the same way, only one is here.
+    // Only one lock of each way to create directories.
     for kind in [Kind::Mutex, Kind::Paths, Kind::Semaphore, Kind::SharedLimit] {
         let (proxy, client) = behind_proxy().await;
         let mut dropped = 0;

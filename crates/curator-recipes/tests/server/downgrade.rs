@@ -1,5 +1,5 @@
 //! A writer becomes a reader, by a downgrade or by a read lock beside its write lock: no other
-//! contender holds the lock in between.
+//! contender holds the lock meanwhile.
 
 use curator_recipes::client::{Acl, AuthId, Permission};
 use curator_recipes::{
@@ -56,7 +56,7 @@ async fn a_writer_that_became_a_reader_keeps_its_sequence_number_session_and_tok
         let (data, stat) = holder.get_data(reading.node()).await.unwrap();
         assert_eq!(data, b"the data");
         assert_eq!(stat.ephemeral_owner, reading.session_id());
-        // The node is new; the token is still the write lock's.
+        // The node is new, but the token is still the write lock's.
         assert!(stat.czxid > token.as_i64());
         assert_eq!(reading.fencing_token(), token);
         assert!(
@@ -161,7 +161,7 @@ async fn a_downgrade_of_a_lock_whose_node_was_deleted_fails_with_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_downgrade_that_gives_up_releases_the_lock() {
+async fn a_downgrade_whose_retries_are_exhausted_releases_the_lock() {
     let (simulation, _process, holder) = gives_up().await;
     let other = connect(&simulation.connect_string()).await;
     let path = "/downgrade-given-up";
@@ -231,9 +231,9 @@ async fn a_downgrade_of_a_lost_lock_keeps_an_existing_read_lock() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downgrade_of_a_lost_lock_does_not_wait_for_the_next_acquire_of_its_owner() {
-    for (reads, reason) in LOSSES
+    for (reads, reason) in [true, false]
         .into_iter()
-        .flat_map(|reason| [(true, reason), (false, reason)])
+        .flat_map(|reads| LOSSES.map(|reason| (reads, reason)))
     {
         let _row = Row::of((if reads { "reads" } else { "writes" }, reason));
         let (proxy, holder) = behind_proxy().await;

@@ -23,31 +23,37 @@ async fn recipes_start_before_their_client_is_connected_and_end_with_it() {
     let proxy = proxy().await;
     let others = connected().await;
     let base = path("life");
-    let at = |name: &str| format!("{base}/{name}");
-    write(&others, &at("config"), "bad").await;
+    let path_of = |name: &str| format!("{base}/{name}");
+    write(&others, &path_of("config"), "bad").await;
     proxy.refuse(true).unwrap();
     let client = builder(&proxy.connect_string(), LONG_SESSION)
         .start()
         .unwrap();
-    let cache_of = |client: &CuratorClient| cache(client, &at("cache")).start().unwrap();
-    let node_of =
-        |client: &CuratorClient| PersistentNode::builder(client, at("node")).unwrap().start();
-    let observer_of =
-        |client: &CuratorClient| LeaderObserver::observe_latch(client, at("observed")).unwrap();
+    let cache_of = |client: &CuratorClient| cache(client, &path_of("cache")).start().unwrap();
+    let node_of = |client: &CuratorClient| {
+        PersistentNode::builder(client, path_of("node"))
+            .unwrap()
+            .start()
+    };
+    let observer_of = |client: &CuratorClient| {
+        LeaderObserver::observe_latch(client, path_of("observed")).unwrap()
+    };
     let cache = cache_of(&client);
     let node = node_of(&client);
     let observer = observer_of(&client);
-    let latch = latch(&client, &at("latch"));
-    let lasting = configured(&client, &at("lasting"))
+    let latch = latch(&client, &path_of("latch"));
+    let lasting = configured(&client, &path_of("lasting"))
         .mode(CreateMode::Persistent)
         .start();
-    let member = GroupMember::builder(&client, at("group"), "a")
+    let member = GroupMember::builder(&client, path_of("group"), "a")
         .unwrap()
         .start();
     let mut events = cache.events();
     let mut leaders = observer.changes();
-    let mut counts = SharedCount::new(&client, at("count"), 0).unwrap().changes();
-    let config = number(&client, &at("config")).start(7);
+    let mut counts = SharedCount::new(&client, path_of("count"), 0)
+        .unwrap()
+        .changes();
+    let config = number(&client, &path_of("config")).start(7);
     assert!(client.try_session().is_err() && *config.current() == 7);
     assert!(matches!(config.status().get(), ConfigStatus::Stale { .. }));
     assert!(cache.ready().now_or_never().is_none() && node.created().now_or_never().is_none());
@@ -65,7 +71,7 @@ async fn recipes_start_before_their_client_is_connected_and_end_with_it() {
     // Bad data do not keep a service from starting.
     until_status(&config, is_invalid).await;
     assert_eq!(*config.current(), 7);
-    write(&others, &at("config"), "1").await;
+    write(&others, &path_of("config"), "1").await;
     until_value(&config, 1).await;
     soon(counts.next()).await.unwrap().unwrap();
     let leadership = until_leader(&latch).await;
@@ -73,8 +79,10 @@ async fn recipes_start_before_their_client_is_connected_and_end_with_it() {
         created(node).await;
     }
 
-    let follower = LeaderLatch::builder(&client, at("latch")).unwrap().start();
-    let opening = tokio::spawn(number(&client, &at("absent")).open());
+    let follower = LeaderLatch::builder(&client, path_of("latch"))
+        .unwrap()
+        .start();
+    let opening = tokio::spawn(number(&client, &path_of("absent")).open());
     client.close().await.unwrap();
     while soon(events.next()).await.is_some() {}
     let mut last = None;
@@ -90,7 +98,7 @@ async fn recipes_start_before_their_client_is_connected_and_end_with_it() {
     assert!(soon(config.ended()).await.is_closed() && *config.current() == 1);
     assert!(soon(opening).await.unwrap().unwrap_err().is_closed());
     assert!(
-        soon(number(&client, &at("config")).open())
+        soon(number(&client, &path_of("config")).open())
             .await
             .unwrap_err()
             .is_closed()
@@ -115,7 +123,7 @@ async fn recipes_start_before_their_client_is_connected_and_end_with_it() {
         assert!(soon(latch.leadership()).await.unwrap_err().is_closed());
         soon(latch.close()).await.unwrap();
         assert_eq!(latch.state().get(), LeaderState::Unknown);
-        // It does not try again.
+        // The latch does not try again.
         assert!(latch.last_error().is_none(), "{:?}", latch.last_error());
     }
     for observer in [observer, observer_of(&client)] {
@@ -132,7 +140,7 @@ async fn recipes_start_before_their_client_is_connected_and_end_with_it() {
     soon(member.close()).await.unwrap();
     assert!(soon(lasting.close()).await.unwrap_err().is_closed());
     until(async || proxy.connections() == 0).await;
-    assert!(!exists(&others, &at("node")).await && exists(&others, &at("lasting")).await);
+    assert!(!exists(&others, &path_of("node")).await && exists(&others, &path_of("lasting")).await);
 }
 
 #[test]

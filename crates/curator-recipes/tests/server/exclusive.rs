@@ -1,4 +1,4 @@
-//! One holder at a time, in order of arrival, and no contender stuck.
+//! A lock has one holder at a time, in order of arrival, and no contender gets stuck.
 
 use std::panic::catch_unwind;
 
@@ -25,8 +25,8 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_no_task_is_stuck() {
             let owner = owner.clone();
             async move { soon(shared.acquire_as(&owner)).await.unwrap() }
         });
-        // The first poll gives the acquire its place: in the lock's queue, or behind it within the
-        // client.
+        // The first poll enqueues the acquire: in the lock's queue, or, after the sixteenth, within
+        // the client.
         assert!(poll!(&mut first).is_pending());
         tasks.spawn(async move {
             let hold = async |guard: LockGuard| {
@@ -47,7 +47,7 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_no_task_is_stuck() {
     assert_eq!(order.len(), 40);
 }
 
-/// Other tests find only the violations that the witness detects.
+/// Other tests find only the violations that [`Witness`] detects.
 #[test]
 fn the_witness_detects_concurrent_holders_and_a_token_that_does_not_rise() {
     let alone = false;

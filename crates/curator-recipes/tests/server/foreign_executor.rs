@@ -1,4 +1,4 @@
-//! Locks in the tasks of an executor other than tokio's, outside a runtime. In real time: a
+//! Locks in the tasks of an executor other than tokio's, outside a runtime. Runs in real time: a
 //! simulation is a tokio runtime.
 
 use std::time::Duration;

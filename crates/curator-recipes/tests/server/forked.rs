@@ -1,6 +1,6 @@
 //! A process that holds locks forks: the child sends nothing to the servers, and does not affect
-//! the parent's connection. In real time, as a fork needs processes and sockets of the operating
-//! system.
+//! the parent's connection. Runs in real time, because a fork needs processes and sockets of the
+//! operating system.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::support::{
     mutex, non_reentrant, path, polled_until, queue_of, soon, transport, without_probes,
 };
 
-/// The number of children of a test in which other threads of the parent take locks all the time.
+/// The number of forks in a test whose other threads use the recipes all the time.
 const FORKS: u32 = 300;
 
 /// Runs the closure when it is dropped.
@@ -33,7 +33,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
-/// A fork copies the process's runtime, so each test has a separate one.
+/// A fork copies the process's runtime, so each test has a separate runtime.
 fn runtime() -> Runtime {
     Builder::new_multi_thread()
         .worker_threads(1)
@@ -168,7 +168,8 @@ fn a_forked_child_holds_no_lock_and_its_drops_release_nothing_of_the_parent() {
 /// tasks.
 #[test]
 fn a_forked_child_that_drives_and_drops_its_runtime_does_not_affect_the_parents_session() {
-    // Its sockets belong to the runtime, which a forked child must not touch.
+    // The sockets of the native transport belong to the runtime, and a forked child must not touch
+    // them.
     if transport() == Transport::Native {
         return;
     }
@@ -178,7 +179,7 @@ fn a_forked_child_that_drives_and_drops_its_runtime_does_not_affect_the_parents_
             let outside = runtime();
             let proxy = outside.block_on(support::proxy());
             let session_timeout = Duration::from_secs(9);
-            // Without an I/O driver, whose sockets parent and child would share.
+            // Has no I/O driver, whose sockets parent and child would share.
             let mut home = Some(Builder::new_current_thread().enable_time().build().unwrap());
             let parent = home.as_ref().unwrap();
             let client = parent
@@ -236,29 +237,31 @@ fn the_calls_of_each_recipe_fail_in_a_forked_child_and_the_parent_goes_on() {
         || {
             let home = runtime();
             let path = path("forked-recipes");
-            let at = |name: &str| format!("{path}/{name}");
+            let path_of = |name: &str| format!("{path}/{name}");
             let client = home.block_on(client());
-            let latch = LeaderLatch::builder(&client, at("latch")).unwrap().start();
+            let latch = LeaderLatch::builder(&client, path_of("latch"))
+                .unwrap()
+                .start();
             let leadership = home.block_on(soon(latch.leadership())).unwrap();
-            let observer = LeaderObserver::observe_latch(&client, at("latch")).unwrap();
+            let observer = LeaderObserver::observe_latch(&client, path_of("latch")).unwrap();
             home.block_on(soon(observer.leader())).unwrap().unwrap();
             let open = || {
-                Config::builder(&client, at("config"), |data| {
+                Config::builder(&client, path_of("config"), |data| {
                     String::from_utf8(data.to_vec())
                 })
                 .unwrap()
                 .open()
             };
             let create = client.create().creating_parent_containers();
-            home.block_on(create.for_path(at("config"), "blue"))
+            home.block_on(create.for_path(path_of("config"), "blue"))
                 .unwrap();
             let config = home.block_on(open()).unwrap();
-            let member = GroupMember::builder(&client, at("group"), "member")
+            let member = GroupMember::builder(&client, path_of("group"), "member")
                 .unwrap()
                 .start();
             home.block_on(soon(member.node().created())).unwrap();
             home.block_on(soon(member.members().ready())).unwrap();
-            let ids = IdGenerator::new(&client, at("ids"), 100).unwrap();
+            let ids = IdGenerator::new(&client, path_of("ids"), 100).unwrap();
             assert_eq!(home.block_on(ids.next()).unwrap(), 0);
             let mut dropped_with_the_child = Some(member.clone());
 
@@ -283,7 +286,10 @@ fn the_calls_of_each_recipe_fail_in_a_forked_child_and_the_parent_goes_on() {
 
             assert!(leadership.is_valid() && latch.has_leadership());
             home.block_on(async {
-                client.set_data(at("config"), "red", None).await.unwrap();
+                client
+                    .set_data(path_of("config"), "red", None)
+                    .await
+                    .unwrap();
                 soon(config.values().wait_for(|value| **value == "red"))
                     .await
                     .unwrap();
@@ -304,8 +310,8 @@ fn the_calls_of_each_recipe_fail_in_a_forked_child_and_the_parent_goes_on() {
     );
 }
 
-/// Another thread may hold any lock of a recipe at the `fork`, and in the child it is never
-/// released.
+/// At the `fork`, another thread may hold any internal lock of a recipe. In the child, that lock is
+/// never released.
 #[test]
 fn calls_and_drops_end_in_a_child_that_is_forked_while_other_threads_use_the_recipes() {
     alone_on_shared_server(
@@ -330,13 +336,13 @@ fn calls_and_drops_end_in_a_child_that_is_forked_while_other_threads_use_the_rec
                 soon(cache.ready()).await.unwrap();
                 (client, node, latch, cache)
             });
-            let is_over = AtomicBool::new(false);
+            let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
-                // Also if an assertion fails.
-                let _end = OnDrop(|| is_over.store(true, Ordering::SeqCst));
+                // Stops the other threads even if an assertion fails.
+                let _stop_on_drop = OnDrop(|| stop.store(true, Ordering::SeqCst));
                 for _ in 0..2 {
                     scope.spawn(|| {
-                        while !is_over.load(Ordering::SeqCst) {
+                        while !stop.load(Ordering::SeqCst) {
                             drop(node.set_data("parent"));
                             drop((
                                 latch.resign().now_or_never(),

@@ -1,14 +1,14 @@
-//! A waiting method returns when the states of its recipe agree, and a state is reported when the
-//! methods agree.
+//! A recipe reports its state through several methods and channels. When one of them reports a
+//! change, the others must already agree.
 //!
-//! `in_wake` runs the check inside the wake-up, on the publishing thread: whatever is published
-//! later is not visible yet.
+//! `in_wake` runs the check inside the wake-up, on the publishing thread, so a change that is
+//! published later is not visible yet.
 
 use std::future::pending;
 use std::io;
 use std::time::Duration;
 
-use curator_recipes::client::{ConnectionState, CuratorClient, CuratorClientBuilder};
+use curator_recipes::client::{ConnectionState, CuratorClient};
 use curator_recipes::{
     CacheEvent, CacheState, Config, ConfigStatus, CuratorCache, IfAbsent, LeaderLatch,
     LeaderObserver, LeaderSelector, LeaderState, ObservedLeader, PersistentNode,
@@ -25,7 +25,8 @@ use crate::support::{
     path, soon, unplug, until,
 };
 
-/// What a user sees of a cache.
+/// Whether the cache is current, according to `ready`, `state` and `snapshot`, and whether it has
+/// no error.
 fn seen(cache: &CuratorCache) -> (bool, bool, bool, bool) {
     let is_current = |state: CacheState| state == CacheState::Current;
     let ready = cache.ready().now_or_never();
@@ -39,7 +40,7 @@ fn seen(cache: &CuratorCache) -> (bool, bool, bool, bool) {
     )
 }
 
-/// Waits in this way until the cache is current. Returns what a user sees then.
+/// Waits with the given method until the cache is current, and then returns [`seen`].
 fn until_current(
     cache: &CuratorCache,
     way: &'static str,
@@ -64,7 +65,7 @@ fn until_current(
             "snapshots" => drop(
                 cache
                     .snapshots()
-                    .wait_for(|it| is_current(it.state()))
+                    .wait_for(|snapshot| is_current(snapshot.state()))
                     .await
                     .unwrap(),
             ),
@@ -78,10 +79,9 @@ fn until_current(
 #[tokio::test]
 async fn the_states_of_a_cache_agree_when_it_becomes_current() {
     const WAYS: [&str; 5] = ["ready", "state", "snapshots", "events", "caught up"];
-    // The failed reads of an outage are reported after this time.
-    let soon_failing =
-        |builder: CuratorClientBuilder| builder.connection_timeout(Duration::from_millis(500));
-    let (proxy, client) = behind_proxy_with(soon_failing).await;
+    // During an outage, failed reads are reported after this time.
+    let (proxy, client) =
+        behind_proxy_with(|builder| builder.connection_timeout(Duration::from_millis(500))).await;
     let writer = connected().await;
     let root = path("step-cache");
     create(&writer, &root, b"1").await;
@@ -173,7 +173,7 @@ async fn a_config_reports_a_value_and_its_status_together() {
     }
 }
 
-/// What a user sees of a latch: whether it leads.
+/// Whether the latch leads, according to `leadership`, `state` and `has_leadership`.
 fn leads(latch: &LeaderLatch) -> (bool, bool, bool) {
     let term = latch.leadership().now_or_never();
     (
@@ -276,7 +276,7 @@ async fn the_states_of_an_observer_and_of_a_selector_agree() {
             watched
                 .leader()
                 .now_or_never()
-                .is_some_and(|it| it.is_ok_and(|it| it.is_some())),
+                .is_some_and(|leader| leader.is_ok_and(|leader| leader.is_some())),
             watched.last_error().is_none(),
         )
     });
@@ -331,7 +331,8 @@ async fn the_states_of_a_persistent_node_agree() {
     }
 }
 
-fn is_ready(client: &CuratorClient) -> (bool, bool, ConnectionState) {
+/// What `health`, `try_session` and `connection_state` report.
+fn readiness(client: &CuratorClient) -> (bool, bool, ConnectionState) {
     (
         client.health().is_ready(),
         client.try_session().is_ok(),
@@ -346,13 +347,13 @@ async fn the_states_of_a_client_agree_when_it_connects_and_when_its_deletes_are_
         unplug(&proxy, &client).await;
         let watched = client.clone();
         let connected = in_wake(async move {
-            assert!(!is_ready(&watched).1);
+            assert!(!readiness(&watched).1);
             if resumed == 1 {
                 watched.wait_connected(LONG_SESSION).await.unwrap();
             } else {
                 while watched.session().await.is_err() {}
             }
-            (is_ready(&watched), watched.health().connections_resumed)
+            (readiness(&watched), watched.health().connections_resumed)
         });
         let reconnect = async { proxy.refuse(false).unwrap() };
         let expected = ((true, true, ConnectionState::Reconnected), resumed);
@@ -364,7 +365,7 @@ async fn the_states_of_a_client_agree_when_it_connects_and_when_its_deletes_are_
         .unwrap();
     let started = in_wake(async move {
         while starting.session().await.is_err() {}
-        is_ready(&starting)
+        readiness(&starting)
     });
     assert_eq!(started.await, (true, true, ConnectionState::Connected));
 

@@ -1,4 +1,4 @@
-//! The leader latch under faults that affected Curator's: one test for each.
+//! The leader latch under faults that broke Curator's `LeaderLatch`, with one test for each fault.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::support::{
     queue_of, requests_of, server_at, soon, unplug, until,
 };
 
-/// The timeout of sessions that a test makes clients lose.
+/// The timeout of sessions that clients lose in a test.
 const SESSION: Duration = SHORT_SESSION;
 
 async fn with_a_brief_session() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|builder| builder.session_timeout(SESSION)).await
 }
 
-/// Makes the client lose its session by an outage, which lasts until the next [`FaultProxy::heal`].
+/// Makes the client lose its session in an outage, which lasts until the next [`FaultProxy::heal`].
 /// The client cannot close the session on the server until the next [`FaultProxy::disarm`].
 async fn lose_session_but_not_its_node(proxy: &FaultProxy, term: &Leadership) {
     proxy.black_hole(Direction::Both);
@@ -31,7 +31,8 @@ async fn lose_session_but_not_its_node(proxy: &FaultProxy, term: &Leadership) {
     (1..=1_000).for_each(|nth| proxy.cut_before_nth_request(OpCode::CloseSession, nth));
 }
 
-/// Waits until the session's earlier requests, and those that follow from them, are answered.
+/// Waits until the session's earlier requests, and the requests that their replies cause, are
+/// answered.
 async fn until_settled(client: &CuratorClient) {
     for _ in 0..5 {
         client.check_exists("/").await.unwrap();
@@ -39,7 +40,7 @@ async fn until_settled(client: &CuratorClient) {
 }
 
 /// Curator had two leaders after a reconnect: CURATOR-444, 620, 653, 696.
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
     let (proxy, cut_off) = with_a_brief_session().await;
@@ -48,7 +49,7 @@ async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
     let ((first, term), second) = leader_and_follower(&cut_off, &others, &path).await;
     lose_session_but_not_its_node(&proxy, &term).await;
     proxy.heal();
-    // The old node, the second participant's node, and the new node.
+    // The queue has the old node, the second participant's node, and the new node.
     queue_of(&others, &path, 3).await;
     until_settled(&cut_off).await;
     assert!(others.check_exists(term.node()).await.unwrap().is_some());
@@ -64,7 +65,7 @@ async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
 }
 
 /// In Curator, such a latch led briefly: CURATOR-87.
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn latches_closed_or_opened_during_an_outage_do_not_lead_by_an_old_node() {
     let (proxy, cut_off) = with_a_brief_session().await;
@@ -201,7 +202,7 @@ async fn a_leader_continues_after_a_sequence_overflow_and_newcomers_do_not_lead(
         assert!(leadership.is_valid() && first.has_leadership() && !newcomer.has_leadership());
     }
     // After the leader has left, the newcomers do not lead either. The third participant's error
-    // comes after any take-over by them.
+    // comes after any take-over by the newcomers.
     first.close().await.unwrap();
     let third = latch(&client, "/latch");
     until(async || matches!(third.last_error(), Some(Error::SequenceOverflow { .. }))).await;

@@ -28,7 +28,8 @@ pub(crate) struct Running {
     pub(crate) jobs: Arc<()>,
 }
 
-/// Spawns the run. Like a user's helper function, it knows only the bounds of the job.
+/// Spawns the run. Like a user's helper function, it is generic, so only the bounds of the job are
+/// known.
 pub(crate) fn spawn<F, E>(
     selector: LeaderSelector,
     job: impl FnMut(Leadership) -> F + Send + 'static,
@@ -49,24 +50,24 @@ pub(crate) fn running(client: &CuratorClient, path: &str, id: &str) -> Running {
 }
 
 fn run(selector: LeaderSelector) -> Running {
-    let (began, terms) = mpsc::unbounded_channel();
-    let (stop, stopped) = oneshot::channel();
+    let (term_tx, terms) = mpsc::unbounded_channel();
+    let (stop_tx, stop_rx) = oneshot::channel();
     let jobs = Arc::default();
     let counted = Arc::clone(&jobs);
     let job = move |leadership: Leadership| {
         let running = Arc::clone(&counted);
-        let began = began.clone();
+        let term_tx = term_tx.clone();
         async move {
-            began.send(leadership).unwrap();
+            term_tx.send(leadership).unwrap();
             let _running = running;
             pending().await
         }
     };
-    let task = spawn(selector.clone(), job, stopped);
+    let task = spawn(selector.clone(), job, stop_rx);
     Running {
         selector,
         terms,
-        stop,
+        stop: stop_tx,
         task,
         jobs,
     }
@@ -104,7 +105,7 @@ async fn one_job_runs_at_a_time_and_the_next_after_the_first_was_stopped() {
         [b"first".as_slice(), b"second"]
     );
     for name in children(&client, &path).await {
-        // The node names of Curator's mutex.
+        // Checks that the name has the format of Curator's mutex.
         id_and_number(&name, "-lock-");
     }
     assert!(mutex(&client, &path).try_acquire().await.unwrap().is_none());
@@ -119,7 +120,7 @@ async fn one_job_runs_at_a_time_and_the_next_after_the_first_was_stopped() {
     nothing_left(&client, &[path]).await;
 }
 
-/// Stops the waiter's run, aborts the leader's, and checks that the job is dropped.
+/// Stops the waiter's run, aborts the leader's run, and checks that the leader's job is dropped.
 async fn stop_both(leader: Running, waiter: Running) {
     waiter.stop.send(()).unwrap();
     soon(waiter.task).await.unwrap().unwrap();
@@ -128,7 +129,7 @@ async fn stop_both(leader: Running, waiter: Running) {
     assert_eq!(Arc::strong_count(&leader.jobs), 1);
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_is_cut_off_is_dropped_before_another_begins_and_runs_again_later() {
     let (proxy, cut_off) =
@@ -145,7 +146,7 @@ async fn a_job_that_is_cut_off_is_dropped_before_another_begins_and_runs_again_l
     proxy.heal();
     queue_of(&others, &path, 2).await;
     second.stop.send(()).unwrap();
-    // The job does not end by itself, and the run would wait for the grace period.
+    // The job does not end by itself, so a stopped run would wait for the grace period.
     second.task.abort();
     assert!(first.next_term().await.fencing_token() > term.fencing_token());
 }
@@ -160,14 +161,14 @@ async fn a_shutdown_requests_an_endless_job_to_end() {
         .unwrap()
         .grace_period(grace)
         .build();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let (began, mut begins) = mpsc::unbounded_channel();
+    let (stop_tx, stop_rx) = oneshot::channel::<()>();
+    let (began_tx, mut began_rx) = mpsc::unbounded_channel();
     let job = move |leadership: Leadership| {
-        let began = began.clone();
+        let began_tx = began_tx.clone();
         async move {
             let mut requested = Box::pin(leadership.shutdown_requested());
             assert!(futures_util::poll!(&mut requested).is_pending());
-            began.send(leadership.clone()).unwrap();
+            began_tx.send(leadership.clone()).unwrap();
             requested.await;
             assert!(leadership.is_valid());
             // After the request, further waits return immediately.
@@ -175,14 +176,14 @@ async fn a_shutdown_requests_an_endless_job_to_end() {
             Ok::<_, io::Error>(())
         }
     };
-    let task = spawn(selector, job, stopped);
-    let leadership = soon(begins.recv()).await.unwrap();
-    drop(stop);
+    let task = spawn(selector, job, stop_rx);
+    let leadership = soon(began_rx.recv()).await.unwrap();
+    drop(stop_tx);
     soon(task).await.unwrap().unwrap();
     assert!(!leadership.is_valid());
     let latch = LeaderLatch::builder(&client, &path).unwrap().start();
-    let of_latch = soon(latch.leadership()).await.unwrap();
-    assert!(futures_util::FutureExt::now_or_never(of_latch.shutdown_requested()).is_none());
+    let latch_term = soon(latch.leadership()).await.unwrap();
+    assert!(futures_util::FutureExt::now_or_never(latch_term.shutdown_requested()).is_none());
 }
 
 #[tokio::test]
@@ -195,29 +196,29 @@ async fn after_the_shutdown_the_job_has_a_grace_period() {
             .unwrap()
             .grace_period(grace)
             .build();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let (began, mut begins) = mpsc::unbounded_channel();
-        let (finish, mut finished) = oneshot::channel();
-        let mut finish = Some(finish);
+        let (stop_tx, stop_rx) = oneshot::channel::<()>();
+        let (began_tx, mut began_rx) = mpsc::unbounded_channel();
+        let (finish_tx, mut finish_rx) = oneshot::channel();
+        let mut finish_tx = Some(finish_tx);
         let job = move |leadership: Leadership| {
-            let began = began.clone();
-            let finish = finish.take().unwrap();
+            let began_tx = began_tx.clone();
+            let finish_tx = finish_tx.take().unwrap();
             async move {
-                began.send(()).unwrap();
+                began_tx.send(()).unwrap();
                 if !finishes {
                     pending::<()>().await;
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                finish.send(leadership.is_valid()).unwrap();
+                finish_tx.send(leadership.is_valid()).unwrap();
                 Ok::<_, io::Error>(())
             }
         };
-        let task = spawn(selector, job, stopped);
-        soon(begins.recv()).await.unwrap();
+        let task = spawn(selector, job, stop_rx);
+        soon(began_rx.recv()).await.unwrap();
         let stopping = Instant::now();
-        drop(stop);
+        drop(stop_tx);
         soon(task).await.unwrap().unwrap();
-        assert_eq!(finished.try_recv().ok(), finishes.then_some(true));
+        assert_eq!(finish_rx.try_recv().ok(), finishes.then_some(true));
         assert!(finishes || stopping.elapsed() >= grace);
         assert!(children(&client, &path).await.is_empty());
     }
@@ -228,13 +229,13 @@ async fn a_job_that_ends_immediately_leads_again_after_growing_pauses() {
     let client = connected().await;
     let path = path("selector-short");
     let selector = LeaderSelector::builder(&client, &path).unwrap().build();
-    let (began, mut begins) = mpsc::unbounded_channel();
+    let (began_tx, mut began_rx) = mpsc::unbounded_channel();
     let mut number = 0;
     let job = move |_: Leadership| {
         number += 1;
-        let began = began.clone();
+        let began_tx = began_tx.clone();
         async move {
-            began.send(Instant::now()).unwrap();
+            began_tx.send(Instant::now()).unwrap();
             match number % 3 {
                 0 => Ok(()),
                 1 => Err(io::Error::other("on purpose")),
@@ -245,7 +246,7 @@ async fn a_job_that_ends_immediately_leads_again_after_growing_pauses() {
     let task = spawn(selector, job, pending::<()>());
     let mut times = Vec::new();
     for _ in 0..4 {
-        times.push(soon(begins.recv()).await.unwrap());
+        times.push(soon(began_rx.recv()).await.unwrap());
     }
     let pauses: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     for (pause, least) in pauses.iter().zip([100, 200, 400]) {
@@ -269,7 +270,7 @@ async fn stop_on_failure_ends_the_run_when_the_job_fails_or_panics() {
         .await
         .unwrap_err();
     assert!(
-        matches!(&error, LeaderSelectorError::JobFailed { path: at, cause } if at.as_str() == path && cause.to_string() == "on purpose")
+        matches!(&error, LeaderSelectorError::JobFailed { path: found, cause } if found.as_str() == path && cause.to_string() == "on purpose")
     );
     let boxed = |_| async { Err(Box::<dyn std::error::Error + Send + Sync>::from("in a box")) };
     let error = soon(selector.clone().run(boxed, pending::<()>()))
@@ -298,7 +299,7 @@ async fn stop_on_failure_ends_the_run_when_the_job_fails_or_panics() {
     assert!(children(&client, &path).await.is_empty());
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test]
 async fn a_run_waits_for_its_servers_and_can_be_stopped_meanwhile() {
     let server = TestingServer::start().await.unwrap();
@@ -306,14 +307,13 @@ async fn a_run_waits_for_its_servers_and_can_be_stopped_meanwhile() {
     let path = path("selector-early");
     server.stop().await.unwrap();
     let client = builder(&address, LONG_SESSION)
-        .retry_policy(client::RetryOneTime::new(Duration::from_millis(1)).unwrap());
-    let client = client
+        .retry_policy(client::RetryOneTime::new(Duration::from_millis(1)).unwrap())
         .connection_timeout(Duration::from_millis(500))
         .start()
         .unwrap();
     let mut first = running(&client, &path, "first");
     let second = running(&client, &path, "second");
-    // In this time, both acquires fail: two attempts of 500 ms each.
+    // Meanwhile, both acquires fail, each after two attempts of 500 ms.
     client
         .wait_connected(Duration::from_millis(1_500))
         .await
@@ -334,24 +334,24 @@ async fn a_busy_job_can_be_shut_down_and_interrupted() {
         .unwrap()
         .grace_period(Duration::from_millis(100))
         .build();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let (began, mut begins) = mpsc::unbounded_channel();
+    let (stop_tx, stop_rx) = oneshot::channel::<()>();
+    let (began_tx, mut began_rx) = mpsc::unbounded_channel();
     let job = move |_: Leadership| {
-        let began = began.clone();
+        let began_tx = began_tx.clone();
         async move {
-            began.send(()).unwrap();
+            began_tx.send(()).unwrap();
             loop {
                 tokio::task::consume_budget().await;
             }
         }
     };
-    let task: JoinHandle<Ended> = spawn(selector.clone(), job, stopped);
+    let task: JoinHandle<Ended> = spawn(selector.clone(), job, stop_rx);
     for _ in 0..2 {
-        soon(begins.recv()).await.unwrap();
+        soon(began_rx.recv()).await.unwrap();
         selector.interrupt_leadership();
     }
-    soon(begins.recv()).await.unwrap();
-    stop.send(()).unwrap();
+    soon(began_rx.recv()).await.unwrap();
+    stop_tx.send(()).unwrap();
     soon(task).await.unwrap().unwrap();
 }
 

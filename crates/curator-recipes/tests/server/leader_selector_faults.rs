@@ -1,4 +1,5 @@
-//! The leader selector under faults that affected Curator's: one test for each.
+//! The leader selector under faults that broke Curator's `LeaderSelector`, with one test for each
+//! fault.
 
 use curator_recipes::{LeaderSelector, LeaderSelectorError, Leadership};
 use curator_test::Direction;
@@ -18,32 +19,32 @@ use crate::support::{
 };
 
 /// Curator's leader continued if its job ignored the interrupt: CURATOR-54.
-// In real time: the job blocks a thread, in which simulated time would stand still.
+// Runs in real time: the job blocks its thread, and simulated time would stand still.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another_begins() {
     let (proxy, cut_off) =
         behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
     let others = connected().await;
     let path = path("selector-blocked");
-    let (began, mut begins) = mpsc::unbounded_channel();
+    let (began_tx, mut began_rx) = mpsc::unbounded_channel();
     let stopped = Arc::new(AtomicBool::new(false));
-    let stops = Arc::clone(&stopped);
+    let job_stopped = Arc::clone(&stopped);
     let blocking = move |term: Leadership| {
-        let began = began.clone();
-        let stops = Arc::clone(&stops);
+        let began_tx = began_tx.clone();
+        let job_stopped = Arc::clone(&job_stopped);
         async move {
-            began.send(term.clone()).unwrap();
+            began_tx.send(term.clone()).unwrap();
             // Nothing interrupts or drops the job meanwhile.
             while term.is_valid() {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            stops.store(true, Ordering::SeqCst);
+            job_stopped.store(true, Ordering::SeqCst);
             pending::<Result<(), io::Error>>().await
         }
     };
     let selector = LeaderSelector::builder(&cut_off, &path).unwrap().build();
     let first: JoinHandle<Ended> = spawn(selector, blocking, pending::<()>());
-    let term = soon(begins.recv()).await.unwrap();
+    let term = soon(began_rx.recv()).await.unwrap();
     let mut second = running(&others, &path, "second");
     queue_of(&others, &path, 2).await;
     proxy.black_hole(Direction::Both);
@@ -66,20 +67,20 @@ async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_ter
     let selector = LeaderSelector::builder(&client, &path).unwrap().build();
     // No term has started yet, so this has no effect.
     selector.interrupt_leadership();
-    let (began, mut begins) = mpsc::unbounded_channel();
+    let (began_tx, mut began_rx) = mpsc::unbounded_channel();
     let job = move |term: Leadership| {
-        let (finish, finished) = oneshot::channel::<()>();
-        began.send((term, finish)).unwrap();
+        let (finish_tx, finish_rx) = oneshot::channel::<()>();
+        began_tx.send((term, finish_tx)).unwrap();
         async move {
-            let _ = finished.await;
+            let _ = finish_rx.await;
             Ok(())
         }
     };
-    let (stop, stopped) = oneshot::channel::<()>();
-    let task: JoinHandle<Ended> = spawn(selector.clone(), job, stopped);
+    let (stop_tx, stop_rx) = oneshot::channel::<()>();
+    let task: JoinHandle<Ended> = spawn(selector.clone(), job, stop_rx);
     let mut tokens = Vec::new();
     for interrupts in [2, 1, 0, 3] {
-        let (term, finish) = soon(begins.recv()).await.unwrap();
+        let (term, finish) = soon(began_rx.recv()).await.unwrap();
         tokens.push(term.fencing_token());
         selector.interrupt_leadership();
         // The job has ended already, or is about to.
@@ -89,7 +90,7 @@ async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_ter
         }
         soon(term.lost()).await;
     }
-    let (term, finish) = soon(begins.recv()).await.unwrap();
+    let (term, finish) = soon(began_rx.recv()).await.unwrap();
     assert!(
         tokens.is_sorted_by(|before, after| before < after),
         "{tokens:?}"
@@ -97,7 +98,7 @@ async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_ter
     client.sync(&path).await.unwrap();
     assert!(term.is_valid() && selector.has_leadership());
     assert_eq!(children(&client, &path).await.len(), 1);
-    stop.send(()).unwrap();
+    stop_tx.send(()).unwrap();
     finish.send(()).unwrap();
     soon(task).await.unwrap().unwrap();
 }
@@ -108,7 +109,7 @@ async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_ter
 async fn a_run_dropped_at_any_await_point_leaves_the_lock_free() {
     let (proxy, client) = behind_proxy().await;
     let path = path("selector-dropped");
-    // No reply arrives immediately.
+    // Delays each reply, so that each request has an await point.
     proxy.set_delay(Duration::from_millis(2));
     for polls in 1.. {
         let selector = LeaderSelector::builder(&client, &path)
@@ -141,21 +142,21 @@ async fn closing_the_client_right_after_the_selector_leaves_no_node_and_no_error
         let path = path("selector-closed");
         let leader = LeaderSelector::builder(&client, &path).unwrap().build();
         let logs = Logs::at(Level::WARN);
-        let (began, mut begins) = mpsc::unbounded_channel();
+        let (began_tx, mut began_rx) = mpsc::unbounded_channel();
         let job = move |_: Leadership| {
-            began.send(()).unwrap();
+            began_tx.send(()).unwrap();
             pending::<Result<(), io::Error>>()
         };
-        let (stop, stopped) = oneshot::channel::<()>();
-        let task = tokio::spawn(logs.capture(async move { leader.run(job, stopped).await }));
-        soon(begins.recv()).await.unwrap();
+        let (stop_tx, stop_rx) = oneshot::channel::<()>();
+        let task = tokio::spawn(logs.capture(async move { leader.run(job, stop_rx).await }));
+        soon(began_rx.recv()).await.unwrap();
         let waiter = running(&client, &path, "waiter");
         queue_of(&others, &path, 2).await;
         if is_dropped {
             task.abort();
             waiter.task.abort();
         } else {
-            stop.send(()).unwrap();
+            stop_tx.send(()).unwrap();
             waiter.stop.send(()).unwrap();
         }
         soon(client.close()).await.unwrap();

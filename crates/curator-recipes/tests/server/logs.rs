@@ -44,7 +44,7 @@ async fn a_hold_is_logged_with_the_kind_of_its_lock() {
             Kind::Read => &["read"],
             Kind::Write => &["write"],
             Kind::Paths => &["multi-lock"],
-            // Its members log their holds.
+            // The members log their holds, and the multi-lock does not.
             Kind::Locks => &["mutex", "write", "semaphore mutex"],
         };
         let logs = Logs::at(Level::DEBUG);

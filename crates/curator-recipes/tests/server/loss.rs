@@ -57,9 +57,9 @@ async fn cut_off_twice(direction: Direction) {
     }
 }
 
-/// In real time, as it checks the lease against the clock of a server: the schedules of
-/// `curator-simulation` have clocks that agree. Several at a time, because each round takes a
-/// session timeout.
+/// Runs in real time, to check the lease against the clock of a server: in the schedules of
+/// `curator-simulation`, the clocks agree. Runs several holders at a time, because each round takes
+/// a session timeout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_cut_off_in_any_direction_is_notified_before_another_holds() {
     let directions = [Direction::Both, Direction::ToServer, Direction::ToClient];
@@ -97,16 +97,16 @@ async fn run_drops_the_work_when_the_lock_is_lost_and_passes_its_result_on_other
     let path = path("run");
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     assert_eq!(guard.run(async { 7 }).await, Ok(7));
-    let (dropped, observed) = tokio::sync::oneshot::channel::<()>();
+    let (alive_tx, alive_rx) = tokio::sync::oneshot::channel::<()>();
     let node = guard.node().clone();
     let work = async {
-        let _held = dropped;
+        let _alive = alive_tx;
         admin.delete().for_path(&node).await.unwrap();
         std::future::pending::<()>().await;
     };
     let lost = soon(guard.run(work)).await.unwrap_err();
     assert_eq!(lost.reason, LossReason::NodeDeleted);
-    assert!(observed.await.is_err(), "the work was not dropped");
+    assert!(alive_rx.await.is_err(), "the work was not dropped");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -174,7 +174,7 @@ async fn is_valid_of_a_guard_sends_no_request() {
     assert_eq!(soon(lost).await.unwrap().reason, LossReason::NodeDeleted);
 }
 
-/// Acquires a mutex (`leases` is 0), or `leases` leases of a semaphore.
+/// Acquires `leases` leases of a semaphore, or a mutex if `leases` is 0.
 async fn acquire(client: CuratorClient, path: String, leases: usize) -> Vec<LockGuard> {
     if leases == 0 {
         return vec![mutex(&client, &path).acquire().await.unwrap()];
@@ -235,7 +235,7 @@ async fn the_node_of_a_dead_session_is_never_adopted() {
     }
 }
 
-/// Without the comparison of the ids, both guards would be valid without a limit.
+/// If the client did not compare the session ids, both guards would stay valid.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_resume_opens_another_session_is_invalid_before_another_holds() {
     let (proxy, holder) = behind_proxy().await;

@@ -1,4 +1,5 @@
-//! A handle notifies any task that a lock is no longer held, wherever the guard is.
+//! A loss handle notifies any task when a lock is no longer held, even if another task has the
+//! guard.
 
 use curator_recipes::{LossHandle, LossReason};
 use curator_test::OpCode;
@@ -16,7 +17,7 @@ fn watching(handle: &LossHandle) -> tokio::task::JoinHandle<LossReason> {
     tokio::spawn(async move { handle.await.reason })
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_watch_notifies_every_task_with_a_loss_handle() {
     for reason in LOSSES {
@@ -48,14 +49,14 @@ async fn one_watch_notifies_every_task_with_a_loss_handle() {
             "handles and tokens must share one watch"
         );
         lose(&guard, &proxy, reason).await;
-        // The guard has moved into another task.
+        // Moves the guard into another task.
         let elsewhere = tokio::spawn(async move { guard.lost().await.reason });
         for task in tasks.into_iter().chain([elsewhere]) {
             assert_eq!(soon(task).await.unwrap(), reason);
         }
         soon(token.cancelled()).await;
         soon(on_loss.cancelled()).await;
-        // A loss before the release stays reported after it, even by a handle that was never
+        // Handles still report the loss after the guard is dropped, even a handle that was never
         // polled.
         assert!(!handle.is_valid());
         for handle in [handle, unpolled] {
@@ -69,7 +70,7 @@ async fn one_watch_notifies_every_task_with_a_loss_handle() {
     }
 }
 
-/// The handle ends without an event of the server.
+/// The handle completes without an event from the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handle_ends_with_the_last_guard_and_does_not_keep_the_lock() {
     let (proxy, holder) = behind_proxy().await;

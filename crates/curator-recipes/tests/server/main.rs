@@ -1,11 +1,11 @@
-//! The recipes on a server, embedded or real: the order of holders, ownership, what a guard reports
-//! and when, refusals, the cost, and faults. The target `matrix` adds the faults at each request of
-//! a lock.
+//! Tests of the recipes against a server, embedded or real: the order of holders, ownership, the
+//! reports of guards, refusals, costs and faults. The target `matrix` adds faults at each request
+//! of a lock.
 //!
-//! Most tests share one server, on which each test uses separate paths. For tests that count all
-//! watches, need other settings, or begin at the end of a sequence counter, `support` has a
-//! `QuietServer`, an `adjusted_server` and an `overflow_server`. A test that stops its server
-//! starts a separate one.
+//! Most tests share one server, on which each test uses separate paths. `support` has other
+//! servers: `QuietServer` for tests that count all watches, `adjusted_server` with other settings,
+//! and `overflow_server` for the end of a sequence counter. A test that stops its server starts a
+//! separate one.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ mod config_faults;
 mod cost_at_rest;
 #[expect(
     dead_code,
-    reason = "the pages show Curator's numbers, the tests do not count them"
+    reason = "only the documentation uses the numbers of Curator"
 )]
 mod costs;
 mod directory;

@@ -42,15 +42,15 @@ impl Measured {
     /// Each metric with its labels, and its value.
     fn all(&self) -> BTreeMap<String, f64> {
         let text = self.handle.render();
-        let values = text
-            .lines()
-            .filter_map(|line| line.rsplit_once(' ').filter(|_| !line.starts_with('#')));
-        values
+        text.lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.rsplit_once(' '))
             .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
             .collect()
     }
 
-    fn of(&self, name: &str) -> f64 {
+    /// The value of a metric, or 0 if it is not exported.
+    fn value(&self, name: &str) -> f64 {
         self.all().get(name).copied().unwrap_or_default()
     }
 
@@ -184,30 +184,30 @@ fn a_session_that_is_resumed_or_lost_is_counted() {
             .connect()
             .await
             .unwrap();
-        let of = |name: &str| measured.of(&format!("curator_client_{name}"));
+        let metric = |name: &str| measured.value(&format!("curator_client_{name}"));
         let connected = [
-            of("connected{client=\"service\"}"),
-            of("sessions_total{client=\"service\"}"),
+            metric("connected{client=\"service\"}"),
+            metric("sessions_total{client=\"service\"}"),
         ];
         assert_eq!(connected, [1.0, 1.0]);
         let now = std::time::SystemTime::now()
             .duration_since(std::time::SystemTime::UNIX_EPOCH)
             .unwrap()
             .as_secs_f64();
-        let lease = of("lease_until_seconds{client=\"service\"}") - now;
+        let lease = metric("lease_until_seconds{client=\"service\"}") - now;
         assert!((5.0..=30.0).contains(&lease), "{lease}");
 
         proxy.refuse(true).unwrap();
         proxy.cut();
-        until(async || of("connected{client=\"service\"}") == 0.0).await;
+        until(async || metric("connected{client=\"service\"}") == 0.0).await;
         proxy.refuse(false).unwrap();
-        until(async || of("reconnects_total{client=\"service\"}") == 1.0).await;
-        assert_eq!(of("connected{client=\"service\"}"), 1.0);
+        until(async || metric("reconnects_total{client=\"service\"}") == 1.0).await;
+        assert_eq!(metric("connected{client=\"service\"}"), 1.0);
 
         end_session(&proxy).await;
-        until(async || of("sessions_total{client=\"service\"}") == 2.0).await;
+        until(async || metric("sessions_total{client=\"service\"}") == 2.0).await;
         assert_eq!(
-            of("sessions_lost_total{client=\"service\",reason=\"expired\"}"),
+            metric("sessions_lost_total{client=\"service\",reason=\"expired\"}"),
             1.0
         );
     });
@@ -220,8 +220,8 @@ fn a_cache_is_counted_while_it_is_not_current() {
         let cache = CuratorCache::builder(&client, path("measured-cache"))
             .unwrap()
             .metrics_name("hosts");
-        let stale = || measured.of("curator_cache_stale{cache=\"hosts\"}");
-        let ended = || measured.of("curator_cache_stale_seconds_count{cache=\"hosts\"}");
+        let stale = || measured.value("curator_cache_stale{cache=\"hosts\"}");
+        let ended = || measured.value("curator_cache_stale_seconds_count{cache=\"hosts\"}");
         let cache = cache.start().unwrap();
         assert_eq!((stale(), ended()), (1.0, 0.0));
         soon(cache.ready()).await.unwrap();
@@ -252,12 +252,13 @@ fn deletes_that_wait_for_a_connection_are_measured() {
         proxy.refuse(true).unwrap();
         proxy.cut();
         drop(guard);
-        let of = |name: &str| measured.of(&format!("curator_client_{name}{{client=\"deletes\"}}"));
-        until(async || of("pending_deletes") == 1.0).await;
-        assert!(of("pending_delete_since_seconds") > 0.0);
+        let metric =
+            |name: &str| measured.value(&format!("curator_client_{name}{{client=\"deletes\"}}"));
+        until(async || metric("pending_deletes") == 1.0).await;
+        assert!(metric("pending_delete_since_seconds") > 0.0);
         proxy.refuse(false).unwrap();
-        until(async || of("pending_deletes") == 0.0).await;
-        assert_eq!(of("pending_delete_since_seconds"), 0.0);
+        until(async || metric("pending_deletes") == 0.0).await;
+        assert_eq!(metric("pending_delete_since_seconds"), 0.0);
     });
 }
 
@@ -271,15 +272,16 @@ impl Measured {
 
     /// The numbers of open and of connected clients with this name.
     fn clients(&self, name: &str) -> (f64, f64) {
-        let of = |metric| self.exported(&format!("curator_client_{metric}{{client=\"{name}\"}}"));
-        (of("open"), of("connected"))
+        let value =
+            |metric| self.exported(&format!("curator_client_{metric}{{client=\"{name}\"}}"));
+        (value("open"), value("connected"))
     }
 }
 
-/// What an alert compares with 0 exists before the first success, and tells a closed client from a
-/// failing one.
+/// The metrics that an alert compares with 0 exist before the first success, and distinguish a
+/// closed client from a failing one.
 #[test]
-fn a_client_that_never_connects_and_one_that_is_closed_are_told_apart() {
+fn a_client_that_never_connects_and_a_closed_client_have_different_metrics() {
     measured(async |measured| {
         let never = CuratorClient::builder("127.0.0.1:1")
             .name("never")
@@ -309,7 +311,7 @@ fn a_client_that_never_connects_and_one_that_is_closed_are_told_apart() {
     });
 }
 
-/// As when a password is changed: the new client connects before the old one is closed.
+/// When a password is changed, for example, the new client connects before the old one is closed.
 #[test]
 fn clients_of_one_name_are_counted_together() {
     measured(async |measured| {
@@ -325,7 +327,7 @@ fn clients_of_one_name_are_counted_together() {
         let new = connect().await;
         assert_eq!(measured.clients("orders"), (2.0, 2.0));
         old.close().await.unwrap();
-        // At once, without a probe of the new client.
+        // The count changes at once, without a probe of the new client.
         assert_eq!(measured.clients("orders"), (1.0, 1.0));
         drop(new);
         until(async || measured.clients("orders") == (0.0, 0.0)).await;
@@ -343,7 +345,7 @@ fn clients_without_a_name_share_their_series() {
                 .start()
                 .unwrap();
             soon(cache.ready()).await.unwrap();
-            // Those of other tests count, too; the second one is the session of the cache.
+            // The client and the session of its cache. Unnamed clients of other tests count too.
             assert!(measured.exported("curator_client_open") >= 2.0);
             client.close().await.unwrap();
             series.push(
@@ -380,25 +382,33 @@ fn an_election_without_a_leader_is_measured_while_it_has_participants() {
         let job = |_| std::future::pending::<Result<(), std::io::Error>>();
         let mut run = Box::pin(selector.run(job, std::future::pending::<()>()));
         assert!((&mut run).now_or_never().is_none());
-        let of = |kind: &str| {
-            let of = |name| {
+        let held_and_participants = |kind: &str| {
+            let value = |name| {
                 measured.exported(&format!("curator_{name}{{kind=\"{kind}\",lock=\"job\"}}"))
             };
-            (of("lock_held"), of("leader_participants"))
+            (value("lock_held"), value("leader_participants"))
         };
         assert_eq!(
-            (of("leader latch"), of("leader selector")),
+            (
+                held_and_participants("leader latch"),
+                held_and_participants("leader selector")
+            ),
             ((0.0, 1.0), (0.0, 1.0))
         );
         drop(run);
         // Without a connection, the call cannot confirm that the node is gone.
         assert!(latch.stand_aside().now_or_never().is_none());
-        until(async || of("leader latch") == (0.0, 0.0)).await;
+        until(async || held_and_participants("leader latch") == (0.0, 0.0)).await;
         latch.stand_by();
-        until(async || of("leader latch") == (0.0, 1.0)).await;
+        until(async || held_and_participants("leader latch") == (0.0, 1.0)).await;
         latch.close().await.unwrap();
-        until(async || (of("leader latch"), of("leader selector")) == ((0.0, 0.0), (0.0, 0.0)))
-            .await;
+        until(async || {
+            (
+                held_and_participants("leader latch"),
+                held_and_participants("leader selector"),
+            ) == ((0.0, 0.0), (0.0, 0.0))
+        })
+        .await;
     });
 }
 

@@ -1,5 +1,5 @@
-//! Locks with a separate owner for each acquire: futures that share a task exclude each other. In
-//! real time, on threads that run at the same time.
+//! Locks with a separate owner for each acquire: futures that share a task exclude each other. Runs
+//! in real time, on threads that run concurrently.
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
@@ -20,26 +20,31 @@ pub(super) fn locks(client: &CuratorClient, reentrant: bool) -> [AnyLock; 4] {
     } else {
         InterProcessMultiLock::non_reentrant
     };
-    let at = |name: &str| format!("{dir}/{name}");
+    let path_of = |name: &str| format!("{dir}/{name}");
     let members = [
-        arc(mutex(client, at("c")).unwrap()),
-        arc(multi(client, vec![at("d")]).unwrap()),
+        arc(mutex(client, path_of("c")).unwrap()),
+        arc(multi(client, vec![path_of("d")]).unwrap()),
     ];
     [
-        arc(mutex(client, at("mutex")).unwrap()),
-        arc(read_write(client, at("read-write"))
+        arc(mutex(client, path_of("mutex")).unwrap()),
+        arc(read_write(client, path_of("read-write"))
             .unwrap()
             .write()
             .clone()),
-        arc(multi(client, vec![at("a"), at("b")]).unwrap()),
+        arc(multi(client, vec![path_of("a"), path_of("b")]).unwrap()),
         arc(InterProcessMultiLock::of(members).unwrap()),
     ]
 }
 
-type Make<T> = fn(&CuratorClient, String) -> Result<T>;
+type Constructor<T> = fn(&CuratorClient, String) -> Result<T>;
 
 /// The constructors of a mutex and a read-write lock.
-fn constructors(reentrant: bool) -> (Make<InterProcessMutex>, Make<InterProcessReadWriteLock>) {
+fn constructors(
+    reentrant: bool,
+) -> (
+    Constructor<InterProcessMutex>,
+    Constructor<InterProcessReadWriteLock>,
+) {
     if reentrant {
         return (InterProcessMutex::new, InterProcessReadWriteLock::new);
     }

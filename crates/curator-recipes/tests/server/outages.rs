@@ -67,8 +67,9 @@ fn cause_of(error: &Error, path: &str, tried: u32, at_least: Duration) -> client
 #[tokio::test(start_paused = true)]
 async fn without_a_connection_each_lock_fails_with_its_path_and_the_number_of_attempts() {
     let (_simulation, process, client) = impatient(CONNECTION_TIMEOUT).await;
-    let locks = Kind::all().map(|kind| (kind, kind.lock(&client, &format!("/unplugged/{kind:?}"))));
-    let locks: Vec<_> = locks.collect();
+    let locks: Vec<_> = Kind::all()
+        .map(|kind| (kind, kind.lock(&client, &format!("/unplugged/{kind:?}"))))
+        .collect();
     unplug_process(&process, &client).await;
     for (kind, lock) in locks {
         let _row = Row::of(kind);
@@ -171,7 +172,7 @@ async fn the_time_of_failing_excludes_the_time_in_the_queue() {
     assert_eq!((calls[0].0, calls[0].1), (0, Duration::ZERO), "{calls:?}");
 }
 
-/// The outage outlasts the session, and the retry policy permits any number of retries.
+/// The outage outlasts the session, and the retry policy always permits another attempt.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_retries_forever_waits_through_any_outage() {
     let forever = RetryForever::new(PAUSE).unwrap();
@@ -207,8 +208,8 @@ async fn a_timed_acquire_returns_in_time_during_an_outage() {
     mutex.acquire().await.unwrap().release().await.unwrap();
     let mut states = client.connection_states();
     simulation.partition(&process, 1);
-    // Before the client notices the outage, while the session is suspended, and after the session
-    // is lost.
+    // In turn: before the client notices the outage, while the session is suspended, and after the
+    // session is lost.
     for state in [
         None,
         Some(ConnectionState::Suspended),
@@ -246,7 +247,7 @@ async fn a_timed_acquire_returns_in_time_during_an_outage() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timed_acquire_of_several_locks_returns_in_time_during_an_outage() {
+async fn a_timed_acquire_of_several_locks_returns_on_time_during_an_outage() {
     let (simulation, process, client) = simulated(|builder| builder).await;
     let others = connect(&simulation.connect_string()).await;
     let _held = mutex(&others, "/second").acquire().await.unwrap();
@@ -274,9 +275,10 @@ async fn a_timed_acquire_of_several_locks_returns_in_time_during_an_outage() {
     }
 }
 
-/// A contender that gets its place in the line during an outage does not start to count anew.
+/// The seventeenth contender waits in the client's line until it can enter the queue, during an
+/// outage. Its earlier failures still count then.
 #[tokio::test(start_paused = true)]
-async fn failures_in_the_line_count_in_the_queue() {
+async fn failures_in_the_clients_line_still_count_in_the_queue() {
     let policy = RetryNTimes::new(20, Duration::from_secs(1)).unwrap();
     let (simulation, process, client) = simulated(|builder| {
         builder

@@ -124,7 +124,7 @@ async fn an_acquire_fails_when_two_contenders_have_the_same_sequence_number() {
     assert_eq!(children(&client, &path).await.len(), 2);
 }
 
-/// Leases are counted and not ordered, so the end of *their* counter has no effect.
+/// Leases are counted and not ordered, so the end of the lease counter has no effect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lease_limit_holds_after_an_overflow_of_the_lease_counter() {
     const LEASES: &str = "/leases-limited/leases";

@@ -1,12 +1,12 @@
-//! A persistent node under faults that affected Curator's: one test for each.
+//! A persistent node under faults, mainly faults that broke Curator's `PersistentNode`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{
-    Acl, AuthId, ConnectionState, CreateMode, CuratorClient, CuratorClientBuilder,
-    Error as ClientError, Outcome, Permission, SessionEnd,
+    Acl, AuthId, ConnectionState, CreateMode, CuratorClient, Error as ClientError, Outcome,
+    Permission, SessionEnd,
 };
 use curator_recipes::{PersistentNode, PersistentNodeError, PersistentNodeState};
 use curator_test::{Direction, FaultProxy, OpCode};
@@ -19,12 +19,12 @@ use crate::releases::persistent_node::{
     until_foreign, until_state,
 };
 use crate::support::{
-    FAULTS, Line, Logs, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children,
+    FAULTS, Logs, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children,
     client as connected, connect, end_session, owner, path, proxy, requests_of, round_trips, soon,
     unplug, until,
 };
 
-/// The timeout of sessions that a test makes a client lose.
+/// The timeout of sessions that a client loses in a test.
 const SESSION: Duration = Duration::from_secs(20);
 /// The timeout of requests whose replies are lost.
 const OPERATION: Duration = Duration::from_millis(500);
@@ -33,7 +33,7 @@ async fn impatient() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|builder| builder.operation_timeout(OPERATION)).await
 }
 
-/// A client that gives its session up long before the servers do.
+/// A client that treats its session as lost long before the servers expire it.
 async fn fast_clock() -> (FaultProxy, CuratorClient) {
     let proxy = proxy().await;
     proxy.stretch_session_timeouts(0.1);
@@ -44,8 +44,8 @@ async fn fast_clock() -> (FaultProxy, CuratorClient) {
     (proxy, client)
 }
 
-/// Makes the client lose its session. The client cannot close it on the server until the next
-/// [`FaultProxy::disarm`].
+/// Makes the client lose its session in an outage. The client cannot close the session on the
+/// server until the next [`FaultProxy::disarm`].
 async fn lose_session_but_not_its_node(proxy: &FaultProxy, client: &CuratorClient) {
     let session = client.session().await.unwrap();
     proxy.black_hole(Direction::Both);
@@ -96,7 +96,7 @@ fn is_unknown(state: &PersistentNodeState) -> bool {
 }
 
 /// In Curator, the node was missing after an outage: CURATOR-97.
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_is_recreated_in_a_new_session_and_after_a_delete_during_an_outage() {
     let (proxy, client) = behind_proxy().await;
@@ -105,27 +105,27 @@ async fn a_node_is_recreated_in_a_new_session_and_after_a_delete_during_an_outag
         let _row = Row::of(mode);
         let path = path("kept-outage");
         let node = configured(&client, &path).mode(mode).start();
-        let at = created(&node).await;
+        let node_path = created(&node).await;
         let before = client.session().await.unwrap();
         end_session(&proxy).await;
         soon(before.ended()).await;
-        let is_back = async || {
-            let stat = others.check_exists(&at).await.unwrap();
+        until(async || {
+            let stat = others.check_exists(&node_path).await.unwrap();
             stat.is_some_and(|stat| !mode.is_ephemeral() || stat.ephemeral_owner != before.id())
-        };
-        until(is_back).await;
-        assert_eq!(created(&node).await, at);
+        })
+        .await;
+        assert_eq!(created(&node).await, node_path);
         unplug(&proxy, &client).await;
-        others.delete().for_path(&at).await.unwrap();
+        others.delete().for_path(&node_path).await.unwrap();
         proxy.refuse(false).unwrap();
-        until(async || exists(&others, &at).await).await;
+        until(async || exists(&others, &node_path).await).await;
         soon(node.close()).await.unwrap();
-        assert!(!exists(&others, &at).await);
+        assert!(!exists(&others, &node_path).await);
     }
 }
 
 /// If the old session's node were deleted first, other clients would see a gap before the new node.
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
     for lost in [None, Some(OpCode::Multi)] {
@@ -163,8 +163,8 @@ async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
     }
 }
 
-/// The client closes a lost session as soon as it can, and so deletes the nodes of the session.
-// In real time, for both transports: a simulation has only the native one.
+/// The client closes a lost session as soon as it can, which deletes the session's nodes.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_session_is_closed_after_its_node_was_replaced() {
     // For how long there is no connection after the loss; `None` if the session is lost without an
@@ -191,7 +191,7 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
             proxy.black_hole(Direction::Both);
             assert_eq!(soon(lost.ended()).await, SessionEnd::LeaseOver);
             proxy.stretch_session_timeouts(1.0);
-            // 2.2 s are longer than the delay of the close after the new session was opened.
+            // The client delays the close after it has opened a new session, by less than 2.2 s.
             tokio::time::sleep(outage).await;
             reader = GapReader::start(&others, &path);
             proxy.heal();
@@ -214,7 +214,7 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
     }
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replacement_that_the_server_refuses_delays_the_close_of_a_lost_session_only_for_a_while()
 {
@@ -257,7 +257,7 @@ async fn a_replacement_that_the_server_refuses_delays_the_close_of_a_lost_sessio
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_that_is_too_large_for_the_next_create_is_refused() {
     const LIMIT: usize = 1_024;
-    let (_proxy, client) = behind_proxy_with(|b| b.max_request_size(LIMIT)).await;
+    let (_proxy, client) = behind_proxy_with(|builder| builder.max_request_size(LIMIT)).await;
     let others = connected().await;
     let path = path("kept-near-limit");
     let node = started(&client, &path);
@@ -284,7 +284,7 @@ async fn data_that_is_too_large_for_the_next_create_is_refused() {
     assert!((1..29).contains(&accepted), "{accepted}");
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_create_with_a_lost_reply_leaves_one_node_that_is_recognized_as_own() {
     for (name, fault) in FAULTS {
@@ -306,13 +306,21 @@ async fn a_create_with_a_lost_reply_leaves_one_node_that_is_recognized_as_own() 
                     builder
                 }
                 .start();
-                let at = created(&node).await;
+                let node_path = created(&node).await;
                 soon(proxy.wait_for_faults()).await.unwrap();
                 assert_eq!(
                     children(&others, &dir).await,
-                    [at.strip_prefix(&format!("{dir}/")).unwrap()]
+                    [node_path.strip_prefix(&format!("{dir}/")).unwrap()]
                 );
-                assert_eq!(others.check_exists(&at).await.unwrap().unwrap().version, 0);
+                assert_eq!(
+                    others
+                        .check_exists(&node_path)
+                        .await
+                        .unwrap()
+                        .unwrap()
+                        .version,
+                    0
+                );
                 soon(node.set_data("new")).await.unwrap();
                 soon(node.close()).await.unwrap();
                 assert_eq!(children(&others, &dir).await, [""; 0]);
@@ -353,7 +361,8 @@ async fn a_close_during_an_adoption_deletes_the_node() {
 }
 
 /// Both persistent nodes read the node, and send their writes before the reply to the first write
-/// arrives: after it, the node is known to be taken, and the second would not write.
+/// arrives: after that reply, the second persistent node would know that the node is taken, and
+/// would not write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_concurrent_adoptions_the_second_does_not_delete_the_node() {
     let (proxy, client) = behind_proxy().await;
@@ -423,7 +432,7 @@ async fn a_node_that_others_change_too_often_to_adopt_is_reported_as_foreign() {
     assert_eq!(data(&others, &path).await, "ours");
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn set_data_with_a_lost_reply_is_applied_once() {
     for (name, fault) in FAULTS {
@@ -492,25 +501,25 @@ async fn a_close_or_drop_during_the_create_leaves_no_node() {
     }
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_close_without_a_connection_ends_in_time_and_the_node_is_deleted_after_the_outage() {
+async fn a_close_without_a_connection_ends_on_time_and_the_node_is_deleted_after_the_outage() {
     for mode in [
         CreateMode::Ephemeral,
         CreateMode::Persistent,
         CreateMode::PersistentSequential,
     ] {
-        let hasty = behind_proxy_with(|builder| builder.close_timeout(Duration::from_millis(200)));
-        let (proxy, client) = hasty.await;
+        let (proxy, client) =
+            behind_proxy_with(|builder| builder.close_timeout(Duration::from_millis(200))).await;
         let others = connected().await;
         let path = path("kept-close-outage");
         let _row = Row::of(mode);
         let node = configured(&client, &path).mode(mode).start();
-        let at = created(&node).await;
+        let node_path = created(&node).await;
         unplug(&proxy, &client).await;
         let error = soon(node.close()).await.unwrap_err();
         assert!(
-            matches!(&error, PersistentNodeError::DeletePending { path, .. } if path.as_str() == at),
+            matches!(&error, PersistentNodeError::DeletePending { path, .. } if path.as_str() == node_path),
             "{error}"
         );
         assert_eq!(client.janitor().pending(), 1);
@@ -526,7 +535,7 @@ async fn a_close_without_a_connection_ends_in_time_and_the_node_is_deleted_after
         }
         assert!(matches!(node.state().get(), PersistentNodeState::Closed));
         proxy.refuse(false).unwrap();
-        until(async || !exists(&others, &at).await).await;
+        until(async || !exists(&others, &node_path).await).await;
         soon(client.janitor().idle()).await;
         soon(node.close()).await.unwrap();
     }
@@ -577,11 +586,12 @@ async fn a_foreign_replacement_created_during_an_outage_is_not_deleted() {
             created(&node).await;
             unplug(&proxy, &client).await;
             replace(&others, &path).await;
-            let closing = (!is_dropped).then(|| {
-                let node = node.clone();
-                tokio::spawn(async move { node.close().await })
-            });
-            drop(node);
+            let closing = if is_dropped {
+                drop(node);
+                None
+            } else {
+                Some(tokio::spawn(async move { node.close().await }))
+            };
             until(async || client.janitor().pending() == 1).await;
             proxy.refuse(false).unwrap();
             soon(client.janitor().idle()).await;
@@ -640,8 +650,8 @@ async fn a_node_stays_present_while_another_client_changes_it_continuously() {
 async fn a_close_does_not_delete_a_foreign_replacement() {
     let client = connected().await;
     let node = started(&client, &path("persistent-replaced"));
-    let at = created(&node).await;
-    let there = at.clone();
+    let node_path = created(&node).await;
+    let there = node_path.clone();
     // Until the node is replaced, `join` blocks the runtime of the persistent node.
     let replaced = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -661,15 +671,14 @@ async fn a_close_does_not_delete_a_foreign_replacement() {
     });
     replaced.join().unwrap();
     soon(node.close()).await.unwrap();
-    assert!(exists(&client, &at).await);
+    assert!(exists(&client, &node_path).await);
 }
 
 /// A protected sequential node is found in a list of the children, by the id in its name.
 #[tokio::test]
 async fn a_node_is_refused_until_the_list_that_finds_it_is_permitted() {
-    let settings =
-        |builder: CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(300));
-    let (proxy, client) = behind_proxy_with(settings).await;
+    let (proxy, client) =
+        behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(300))).await;
     let owner = owner().await;
     let dir = path("persistent-unlisted");
     let acl = |anyone| {
@@ -815,11 +824,12 @@ fn repeated_losses_of_a_persistent_node_are_logged_three_times_a_minute() {
             let node = configured(&client, &format!("{dir}/n")).mode(mode).start();
             for _ in 0..10 {
                 let path = created(&node).await;
-                let data = others.transaction();
+                let transaction = others.transaction();
                 let czxid = others.check_exists(&path).await.unwrap().unwrap().czxid;
-                let data = data.delete(&path, None).unwrap();
+                let transaction = transaction.delete(&path, None).unwrap();
                 if mode.is_sequential() {
-                    data.create(&path, "theirs", CreateMode::Persistent)
+                    transaction
+                        .create(&path, "theirs", CreateMode::Persistent)
                         .unwrap()
                         .commit()
                         .await
@@ -827,7 +837,7 @@ fn repeated_losses_of_a_persistent_node_are_logged_three_times_a_minute() {
                     until(async || node.actual_path().is_some_and(|now| now.as_str() != path))
                         .await;
                 } else {
-                    data.commit().await.unwrap();
+                    transaction.commit().await.unwrap();
                     until(async || {
                         others
                             .check_exists(&path)
@@ -846,13 +856,13 @@ fn repeated_losses_of_a_persistent_node_are_logged_three_times_a_minute() {
             .unwrap();
         let start = std::time::Instant::now();
         logs.capture_call(|| runtime.block_on(work));
-        let about = |line: Line| {
-            line.message
-                .strip_prefix("persistent node: ")
-                .map(str::to_owned)
-        };
-        let messages: Vec<_> = logs.all().into_iter().filter_map(about).collect();
-        // Each minute has its lines.
+        let messages: Vec<_> = logs
+            .all()
+            .iter()
+            .filter_map(|line| line.message.strip_prefix("persistent node: "))
+            .map(str::to_owned)
+            .collect();
+        // The limit applies to each minute.
         let minutes = usize::try_from(start.elapsed().as_secs() / 60).unwrap();
         assert_eq!(messages[..expected.len()], expected, "{messages:?}");
         assert!(

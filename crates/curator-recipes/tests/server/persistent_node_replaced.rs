@@ -1,5 +1,5 @@
-//! A persistent node whose node another client replaces while a write is in flight or the delete
-//! waits.
+//! A persistent node whose node another client replaces while a write is in flight or before
+//! `close` deletes it.
 
 use curator_recipes::PersistentNodeState;
 use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Permission, Result};
@@ -27,7 +27,7 @@ async fn hold_all(proxy: &FaultProxy, client: &CuratorClient) -> JoinHandle<Resu
 /// The write is sent before the events of the deletion arrive, and applied to a foreign node of the
 /// same version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn data_written_to_a_foreign_replacement_does_not_make_it_own() {
+async fn data_written_to_a_foreign_replacement_does_not_make_it_the_persistent_nodes_own() {
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
         let (proxy, client) = behind_proxy().await;
         let others = connected().await;
@@ -129,8 +129,8 @@ async fn a_close_behind_a_long_reply_does_not_delete_a_foreign_replacement() {
             let others = connect(&proxy.connect_string()).await;
             replace(&others, &replaced).await;
             until(async || proxy.notifications() == 1).await;
-            // The proxy serves its connections in turn, so the event is sent before the reply to
-            // this request.
+            // The proxy serves its connections one after another, so the event is sent before the
+            // reply to this request.
             others.sync("/").await.unwrap();
         });
         proxy

@@ -1,5 +1,5 @@
-//! A persistent node whose session resumes after the ensemble was restored from an older copy:
-//! replies to reads are changed into those of the restored servers. `tests/real/restored.rs`
+//! A persistent node whose session resumes after the ensemble was restored from an older copy: the
+//! proxy changes replies to reads into the replies of restored servers. `tests/real/restored.rs`
 //! restores a server.
 
 use curator_recipes::PersistentNodeState;
@@ -38,24 +38,24 @@ async fn data_that_the_servers_have_lost_is_written_again() {
         let path = path("kept-rolled");
         let _row = Row::of(mode);
         let node = configured(&client, &path).mode(mode).data("old").start();
-        let at = created(&node).await;
-        let old = stat(&others, &at).await;
+        let node_path = created(&node).await;
+        let old = stat(&others, &node_path).await;
         soon(node.set_data("new")).await.unwrap();
         proxy.reset_counts();
         restore(&proxy, b"old", old.czxid, old.mzxid);
         proxy.cut();
-        until(async || stat(&others, &at).await.version == 2).await;
-        assert_eq!(data(&others, &at).await, "new");
+        until(async || stat(&others, &node_path).await.version == 2).await;
+        assert_eq!(data(&others, &node_path).await, "new");
         created(&node).await;
         assert_eq!(requests_of(&proxy, OpCode::SetData), 1);
         // A later write of another client is not undone.
-        others.set_data(&at, "theirs", None).await.unwrap();
+        others.set_data(&node_path, "theirs", None).await.unwrap();
         proxy.cut();
         until_state(&node, |state| matches!(state, PersistentNodeState::Unknown)).await;
         created(&node).await;
         assert_eq!(
             (
-                data(&others, &at).await.as_str(),
+                data(&others, &node_path).await.as_str(),
                 requests_of(&proxy, OpCode::SetData)
             ),
             ("theirs", 1)

@@ -16,7 +16,7 @@ use crate::support::{
     round_trips, soon, until,
 };
 
-/// Whether this acquire succeeds. Releases the lock.
+/// Whether this acquire succeeds; if so, releases the lock.
 async fn is_free(acquired: impl Future<Output = Result<Option<impl Into<LockGuard>>>>) -> bool {
     match acquired.await.unwrap() {
         Some(guard) => {
@@ -55,7 +55,7 @@ async fn a_writer_that_also_reads_admits_readers_after_releasing_the_write_lock(
     ];
     assert_eq!(reading[0].fencing_token(), writing[0].fencing_token());
     assert!(holding.read().is_owned_by_current() && holding.write().is_owned_by_current());
-    // One node for each side, for any number of guards.
+    // Each side has one node, for any number of guards.
     soon(other.janitor().idle()).await;
     assert_eq!(children(&holder, &path).await.len(), 2);
     for guard in writing {
@@ -70,7 +70,7 @@ async fn a_writer_that_also_reads_admits_readers_after_releasing_the_write_lock(
     }
     assert_eq!(free_for(&wanted).await, [true, true]);
 
-    // The same with the releases in the other order.
+    // The releases may also be in the other order.
     let writing = holding.write().acquire().await.unwrap();
     let reading = holding.read().acquire().await.unwrap();
     reading.release().await.unwrap();
@@ -117,7 +117,8 @@ async fn every_acquire_method_refuses_an_upgrade_immediately() {
     queue_of(&client, &path, 0).await;
 }
 
-/// Two futures of one task are one owner; in either order, neither waits for the other forever.
+/// Two futures of one task have the same owner: in either order, neither waits for the other
+/// forever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joined_read_and_write_acquires_of_one_task_do_not_wait_for_each_other() {
     let client = client().await;
@@ -143,7 +144,7 @@ async fn joined_read_and_write_acquires_of_one_task_do_not_wait_for_each_other()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn participants_are_listed_of_each_side_and_of_both() {
+async fn each_side_lists_its_participants_and_the_lock_lists_both() {
     use ParticipantKind::{Read, Write};
     let client = client().await;
     let path = path("read-write-participants");
@@ -191,7 +192,7 @@ async fn participants_are_listed_of_each_side_and_of_both() {
             .collect();
         assert_eq!(side.unwrap(), expected);
     }
-    // Now two readers own, and the writer and the reader behind it wait.
+    // Now two readers hold the lock, and the writer and the reader behind it wait.
     writing.release().await.unwrap();
     let _second = soon(&mut waiting[0]).await.unwrap();
     let all = lock.participants().await.unwrap();
@@ -220,7 +221,7 @@ async fn readers_of_one_client_enter_a_free_lock_sixteen_at_a_time() {
         .map(|lock| tokio::spawn(async move { lock.read().acquire().await }))
         .collect();
     until(async || proxy.requests().get(&OpCode::Create2) == Some(&16)).await;
-    // In this time, another request would arrive.
+    // A further create would arrive within these round trips.
     round_trips(&other).await;
     assert_eq!(proxy.requests()[&OpCode::Create2], 16);
     proxy.release_held();

@@ -29,7 +29,7 @@ async fn re_entry_to_any_depth_costs_no_request() {
     while let Some(guard) = guards.pop() {
         guard.release().await.unwrap();
     }
-    // Any request would have arrived before the reply to this one, which is not counted.
+    // Any request would have arrived before the reply to this `sync`, which is not counted.
     client.sync("/").await.unwrap();
     assert_eq!(spent(&proxy), stated(("mutex", "re-entry")).await);
 
@@ -84,7 +84,8 @@ async fn when_the_first_of_two_joined_futures_is_dropped_the_second_takes_its_tu
     let (proxy, client) = behind_proxy().await;
     let path = path("joined-drop");
     let mutex = mutex(&client, &path);
-    // The first acquire is blocked on its list, and the second waits for it.
+    // The first acquire waits for the reply to its list request, and the second waits for the
+    // first.
     proxy.hold_replies(OpCode::GetChildren);
     let first = polled_until(
         mutex.acquire(),

@@ -1,5 +1,5 @@
-//! After the server refuses a release, those waiters fail that would otherwise wait for the node
-//! until its session ends, and no others.
+//! After the server has refused a release, a waiter fails if it would otherwise wait for the node
+//! until its session ends. Other waiters are not affected.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ async fn a_refused_node_that_another_client_has_deleted_does_not_block() {
     assert!(soon(waiter).await.unwrap().unwrap().is_valid());
 }
 
-/// Such a lease counts until its session ends.
+/// A lease whose release is refused counts until its session ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_fails_if_it_needs_a_lease_whose_release_was_refused() {
     let owner = owner().await;
@@ -129,7 +129,7 @@ async fn a_waiter_fails_if_it_needs_a_lease_whose_release_was_refused() {
     queue_of(&owner, &locks, 2).await;
     assert!(is_refused(ours.release().await, &node));
     assert!(is_refused(soon(greedy).await.unwrap(), &node));
-    // `modest` needs only one of the two leases, and that of the owner will be released. It has
+    // `modest` needs only one of the two leases, and the owner will release its lease. `modest` has
     // listed the leases, and waits.
     proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
     theirs.release().await.unwrap();
@@ -143,7 +143,7 @@ async fn a_client_that_may_not_delete_leaves_one_node_and_then_sends_two_request
         let _row = Row::of(kind);
         let (proxy, client) = behind_proxy().await;
         let path = path("refused-often");
-        // The leases of the semaphore, and the last of several paths.
+        // The last directory: the leases of the semaphore, or the last of several paths.
         let dir = kind.dirs(&path).pop().unwrap();
         create_dir_that_only_its_owner_deletes_in(&owner, &dir).await;
         let lock = kind.lock(&client, &path);
@@ -205,7 +205,7 @@ async fn the_next_acquire_deletes_a_refused_node_once_that_is_permitted() {
     guard.release().await.unwrap();
 }
 
-/// The contender's data, not the name, identifies the node: another session's node may reuse a
+/// The session that owns the node identifies it, not its name: another session's node may reuse a
 /// deleted name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_of_another_session_with_the_name_of_a_refused_node_is_not_deleted() {

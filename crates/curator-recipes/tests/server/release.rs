@@ -82,21 +82,21 @@ async fn a_release_that_is_not_permitted_fails_and_is_listed_by_the_janitor() {
         matches!(&error, Error::ReleaseRefused { path, .. } if *path == node),
         "{error}"
     );
-    // The session's end deletes the node, and so removes the record of it.
+    // The session's end deletes the node, and so removes the janitor's record of it.
     holder.close().await.unwrap();
     queue_of(&client().await, &path, 0).await;
     assert!(holder.janitor().pending_deletes().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn release_timeout_of_any_guard_returns_in_time_and_the_release_continues() {
+async fn release_timeout_of_any_guard_returns_on_time_and_the_release_continues() {
     let (proxy, holder) = behind_proxy().await;
     let other = client().await;
     let path = path("release-timeout");
-    let of = |name: &str| format!("{path}/{name}");
-    let mutex = mutex(&holder, &of("mutex"));
-    let lock = InterProcessReadWriteLock::new(&holder, of("read-write")).unwrap();
-    let semaphore = InterProcessSemaphoreV2::new(&holder, of("semaphore"), 1).unwrap();
+    let path_of = |name: &str| format!("{path}/{name}");
+    let mutex = mutex(&holder, &path_of("mutex"));
+    let lock = InterProcessReadWriteLock::new(&holder, path_of("read-write")).unwrap();
+    let semaphore = InterProcessSemaphoreV2::new(&holder, path_of("semaphore"), 1).unwrap();
     for limit in [Duration::ZERO, Duration::from_millis(50)] {
         let guard = mutex.acquire().await.unwrap();
         let writing = lock.write().acquire().await.unwrap();
@@ -124,7 +124,7 @@ async fn release_timeout_of_any_guard_returns_in_time_and_the_release_continues(
             assert_eq!((path, *after), (&node, limit));
         }
         for directory in ["mutex", "read-write", "semaphore/leases"] {
-            queue_of(&other, &of(directory), 0).await;
+            queue_of(&other, &path_of(directory), 0).await;
         }
         proxy.release_held();
         soon(holder.janitor().idle()).await;
@@ -181,7 +181,8 @@ async fn locks_of_several_clients_share_the_timeout_of_a_release_which_reports_t
                 .all(|failure| matches!(failure, Error::ReleasePending { .. })),
             "{failures:?}"
         );
-        // The timeout has passed when the second lock is released, so its release is not confirmed.
+        // The timeout has expired when the second lock is released, so its release is not
+        // confirmed.
         assert!(failures.len() >= slow.len(), "{failures:?}");
         for path in ["/other", "/slow"] {
             until_simulated(async || children(&client, path).await.is_empty()).await;
@@ -189,9 +190,9 @@ async fn locks_of_several_clients_share_the_timeout_of_a_release_which_reports_t
     }
 }
 
-/// Other clients do not wait for them while the acquire pauses.
+/// So other clients do not wait for these nodes while the acquire pauses.
 #[tokio::test(start_paused = true)]
-async fn the_other_nodes_of_a_multi_lock_whose_place_was_deleted_go_before_the_pause() {
+async fn the_other_nodes_of_a_multi_lock_whose_place_was_deleted_are_deleted_before_the_pause() {
     let policy = client::RetryNTimes::new(5, Duration::from_secs(30)).unwrap();
     let (simulation, _process, client) = simulated(|builder| builder.retry_policy(policy)).await;
     let other = connect(&simulation.connect_string()).await;
@@ -209,7 +210,7 @@ async fn the_other_nodes_of_a_multi_lock_whose_place_was_deleted_go_before_the_p
     waiter.abort();
 }
 
-/// Makes a reply say that the server failed in a way that it does not name.
+/// Changes a reply into an unspecified error of the server (-1).
 fn unexpected(reply: &mut Vec<u8>) {
     reply.truncate(16);
     reply[12..16].copy_from_slice(&(-1_i32).to_be_bytes());
@@ -226,7 +227,7 @@ async fn nodes_that_are_gone_after_an_unexpected_reply_count_as_released() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_janitor_looks_again_after_an_unexpected_reply() {
+async fn the_janitor_checks_the_node_after_an_unexpected_reply() {
     let (proxy, client) = behind_proxy().await;
     let path = path("unexpected-one");
     let guard = soon(mutex(&client, &path).acquire()).await.unwrap();
@@ -251,7 +252,7 @@ async fn a_release_that_was_not_sent_is_sent_as_one_transaction_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_denied_take_of_leases_leaves_nothing_to_find() {
+async fn after_a_denied_transaction_the_janitor_does_not_search_for_leases() {
     let (proxy, client) = behind_proxy().await;
     let path = path("denied-take");
     let no_create = client::Permission::READ | client::Permission::DELETE;

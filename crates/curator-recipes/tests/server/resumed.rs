@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// Cuts the connection, and holds back the replies to the next handshakes. Returns when the client
-/// has sent the second.
+/// has sent the second handshake.
 async fn outage(proxy: &FaultProxy) {
     proxy.reset_counts();
     proxy.hold_replies(OpCode::CreateSession);
@@ -136,7 +136,7 @@ async fn an_acquire_that_is_not_polled_while_its_session_resumes_checks_its_node
     let mut acquire = pin!(mutex.acquire());
     assert!((&mut acquire).now_or_never().is_none());
     proxy.release_held();
-    // When this request is answered, all earlier ones have been.
+    // When this request is answered, all earlier requests have been answered.
     holding.check_exists("/").await.unwrap();
     let [node] = &children(&steady, &dir).await[..] else {
         panic!("the acquire has one node")
@@ -155,8 +155,8 @@ async fn an_acquire_that_is_not_polled_while_its_session_resumes_checks_its_node
     guard.release().await.unwrap();
 }
 
-/// All watches of a client break together, so one pipeline of reads finds what all of them have
-/// missed.
+/// All watches of a client break together, so one pipeline of reads finds the changes that all of
+/// them have missed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_whose_connection_breaks_checks_all_its_queues_in_one_pipeline() {
     let (proxy, waiting) = behind_proxy().await;

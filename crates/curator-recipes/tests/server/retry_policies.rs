@@ -1,5 +1,5 @@
-//! Retry policies of single locks and recipes: views of one client, and closures. Outages are in
-//! simulated time.
+//! Retry policies of single locks and recipes: views of one client, and closures. Tests with
+//! outages run in simulated time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -61,7 +61,7 @@ fn spawn_all(locks: [AnyLock; 2]) -> Vec<JoinHandle<Result<LockGuard>>> {
     locks.into_iter().map(spawn_acquire).collect()
 }
 
-/// The number of attempts, the time of failing, and the last cause.
+/// The number of attempts, how long they failed, and the last cause.
 #[track_caller]
 fn failed(error: Error) -> (u32, Duration, ClientError) {
     match error {
@@ -110,14 +110,13 @@ impl<P: RetryPolicy> RetryPolicy for Recording<P> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_an_outage_one_lock_gives_up_at_its_first_failure_and_another_of_the_same_session_waits()
-{
+async fn in_an_outage_one_lock_fails_without_a_retry_and_another_of_the_same_session_waits() {
     let (_simulation, process, client) = client_with_short_timeout().await;
     let hasty = client.using_retry_policy(none());
     let patient = client.using_retry_policy(RetryForever::new(PAUSE).unwrap());
-    // All locks on a path share a line of the client. It must not keep the policy of the first
-    // lock.
-    let own = [
+    // All locks of a client on one path share a line before the queue, which must not keep the
+    // policy of the first lock.
+    let default_locks = [
         mutex_and_multi_lock(&client, "/hasty"),
         mutex_and_multi_lock(&client, "/patient"),
     ];
@@ -134,7 +133,7 @@ async fn in_an_outage_one_lock_gives_up_at_its_first_failure_and_another_of_the_
         assert_eq!(attempts, 1);
         assert!(matches!(cause, ClientError::NotConnected { .. }), "{cause}");
     }
-    for lock in own.into_iter().flatten() {
+    for lock in default_locks.into_iter().flatten() {
         assert_eq!(failed(lock.acquire().await.unwrap_err()).0, 2);
     }
     assert!(!waiting.iter().any(JoinHandle::is_finished));
@@ -145,7 +144,7 @@ async fn in_an_outage_one_lock_gives_up_at_its_first_failure_and_another_of_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_fails_when_its_time_has_passed() {
+async fn a_lock_fails_when_the_time_limit_of_its_policy_has_passed() {
     let (_simulation, process, client) = client_with_short_timeout().await;
     let limit = 3 * CONNECTION_TIMEOUT;
     let policy = Recording::new(RetryUntilElapsed::new(limit, PAUSE).unwrap());
@@ -153,7 +152,8 @@ async fn a_lock_fails_when_its_time_has_passed() {
     unplug_process(&process, &client).await;
     for lock in locks {
         let (attempts, failing_for, _) = failed(lock.acquire().await.unwrap_err());
-        // The time of the policy begins with the first failure, so after the first attempt.
+        // The time limit of the policy starts at the first failure, which is after the first
+        // attempt.
         assert!(failing_for >= CONNECTION_TIMEOUT + limit, "{failing_for:?}");
         let calls = policy.taken();
         assert_eq!(calls.len(), attempts as usize);
@@ -167,7 +167,7 @@ async fn a_lock_fails_when_its_time_has_passed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closure_gives_up_by_the_kind_of_error() {
+async fn a_closure_decides_by_the_kind_of_error() {
     let (simulation, process, client) = client_with_short_timeout().await;
     let patient = RetryForever::new(PAUSE).unwrap();
     let policy = Recording::new(retry_fn(move |failed| match failed.error() {
@@ -211,16 +211,16 @@ async fn a_closure_gives_up_by_the_kind_of_error() {
     }
 }
 
-/// Each call fails, and asks the policy of its view once.
+/// Each call fails, and asks only the policy of its view.
 #[tokio::test(start_paused = true)]
 async fn each_recipe_asks_the_policy_of_the_client_with_which_it_was_made() {
     let of_client = Recording::new(RetryNTimes::new(1, PAUSE).unwrap());
     let policy = Recording::new(none());
-    let own = of_client.clone();
+    let client_policy = of_client.clone();
     let (_simulation, process, client) = simulated(|builder| {
         builder
             .connection_timeout(CONNECTION_TIMEOUT)
-            .retry_policy(own)
+            .retry_policy(client_policy)
     })
     .await;
     // The namespace of a view is independent of its policy.
@@ -230,7 +230,8 @@ async fn each_recipe_asks_the_policy_of_the_client_with_which_it_was_made() {
         .using_retry_policy(policy.clone())
         .using_namespace("")
         .unwrap();
-    // The client makes locks on the same paths first, and whatever it keeps for them.
+    // The client creates locks on the same paths first, and with them the state that all locks on
+    // one path share.
     let locks = |client: &CuratorClient| {
         let lock = |kind: Kind| kind.lock(client, &format!("/{kind:?}"));
         Kind::all().map(lock).collect::<Vec<_>>()
@@ -322,9 +323,9 @@ async fn a_release_is_repeated_by_the_policy_of_its_lock() {
     }
 }
 
-/// Conflicts with other clients have a separate policy: they are no failures of requests.
+/// Conflicts with other clients have a separate policy, because they are not failures of requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_conflict_has_no_error_and_is_no_failure_for_the_policy_of_the_client() {
+async fn a_conflict_has_no_error_and_does_not_reach_the_policy_of_the_client() {
     let client = connected().await;
     let path = path("conflict");
     let failures = Recording::new(none());
@@ -351,7 +352,7 @@ async fn a_conflict_has_no_error_and_is_no_failure_for_the_policy_of_the_client(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_policy_is_not_asked_about_an_error_that_a_retry_cannot_help() {
+async fn a_policy_is_not_asked_about_an_error_that_is_not_retryable() {
     let client = connected().await;
     let path = path("denied");
     let policy = Recording::new(RetryForever::new(PAUSE).unwrap());
@@ -394,7 +395,8 @@ async fn a_policy_that_panics_ends_its_acquire_like_a_drop_and_not_the_client() 
         proxy.cut_before_reply(list);
         let panicked = soon(spawn_acquire(Arc::clone(&lock))).await.unwrap_err();
         assert!(panicked.is_panic() && requests_of(&proxy, list) > lists);
-        // The same lock can be acquired again, so nothing is left in the queue or in the line.
+        // The same lock can be acquired again, so nothing is left in the queue or in the line
+        // before it.
         soon(lock.acquire()).await.unwrap().release().await.unwrap();
     }
     assert!(held.is_valid());

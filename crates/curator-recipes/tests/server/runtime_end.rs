@@ -58,25 +58,24 @@ async fn waiting_threads_get_an_error_without_a_panic_when_the_runtime_ends() {
         let waiting: Vec<_> = (0..threads)
             .map(|_| {
                 let mutex = mutex.clone();
-                let wait = move || mutex.blocking_acquire().map(drop);
                 thread::Builder::new()
                     .name(NAME.to_owned())
-                    .spawn(wait)
+                    .spawn(move || mutex.blocking_acquire().map(drop))
                     .unwrap()
             })
             .collect();
         queue_of(&steady, &path, threads.min(IN_QUEUE) + 1).await;
         dying.shutdown_background();
-        let join = move || {
+        let joined = tokio::task::spawn_blocking(move || {
             waiting
                 .into_iter()
                 .map(|thread| thread.join().unwrap())
                 .collect::<Vec<_>>()
-        };
-        for ended in soon(tokio::task::spawn_blocking(join)).await.unwrap() {
+        });
+        for result in soon(joined).await.unwrap() {
             assert!(
-                matches!(ended, Err(Error::Client(ClientError::ClientEnded { .. }))),
-                "{ended:?}"
+                matches!(result, Err(Error::Client(ClientError::ClientEnded { .. }))),
+                "{result:?}"
             );
         }
         held.release().await.unwrap();
@@ -84,10 +83,10 @@ async fn waiting_threads_get_an_error_without_a_panic_when_the_runtime_ends() {
     assert_eq!(PANICS.load(Ordering::Relaxed), 0);
 }
 
-/// The runtime ends as in a test that fails, or that ends without `close`.
+/// The runtime ends without a `close`, with or without a panic.
 #[tokio::test]
 async fn a_lock_is_free_immediately_after_the_runtime_of_its_holder_ends() {
-    // Longer than any test waits.
+    // Longer than any test waits, so the lock does not become free because the session expires.
     let session_timeout = Duration::from_secs(600);
     let server = adjusted_server().await;
     let next = connect(&server.connect_string()).await;
@@ -122,8 +121,8 @@ thread_local! {
     static HELD: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// When these values are dropped, tokio's thread-local variables are gone. A panic in such a
-/// destructor aborts the process.
+/// When these values are dropped, tokio's thread-locals have been destroyed. A panic in the
+/// destructor of a thread-local aborts the process.
 #[test]
 fn guards_and_waits_in_thread_local_variables_are_released_when_their_thread_ends() {
     alone_on_shared_server(
@@ -138,22 +137,26 @@ fn guards_and_waits_in_thread_local_variables_are_released_when_their_thread_end
             let [held, leased, waited_for] =
                 ["thread-held", "thread-leased", "thread-waited-for"].map(path);
             let blocker = home.block_on(mutex(&other, &waited_for).acquire()).unwrap();
-            let held_by_thread = (client, held.clone(), leased.clone(), waited_for.clone());
-            let thread = thread::spawn(move || {
-                let (client, held, leased, waited_for) = held_by_thread;
-                // The thread-local variable that is used first is dropped last.
-                HELD.with(|_| ());
-                let keep = |value: Box<dyn Any>| HELD.with(|held| held.borrow_mut().push(value));
-                keep(Box::new(mutex(&client, &held).blocking_acquire().unwrap()));
-                let semaphore = InterProcessSemaphoreV2::new(&client, &leased, 2).unwrap();
-                keep(Box::new(semaphore.blocking_acquire().unwrap()));
-                let waiting = mutex(&client, &waited_for);
-                let waiting = polled_until(
-                    async move { waiting.acquire().await },
-                    queue_of(&client, &waited_for, 2),
-                );
-                keep(Box::new(client.block_on(waiting)));
-                keep(Box::new(client));
+            let thread = thread::spawn({
+                let held = held.clone();
+                let leased = leased.clone();
+                let waited_for = waited_for.clone();
+                move || {
+                    // The thread-local that is used first is dropped last.
+                    HELD.with(|_| ());
+                    let keep =
+                        |value: Box<dyn Any>| HELD.with(|held| held.borrow_mut().push(value));
+                    keep(Box::new(mutex(&client, &held).blocking_acquire().unwrap()));
+                    let semaphore = InterProcessSemaphoreV2::new(&client, &leased, 2).unwrap();
+                    keep(Box::new(semaphore.blocking_acquire().unwrap()));
+                    let wanted = mutex(&client, &waited_for);
+                    let waiting = polled_until(
+                        async move { wanted.acquire().await },
+                        queue_of(&client, &waited_for, 2),
+                    );
+                    keep(Box::new(client.block_on(waiting)));
+                    keep(Box::new(client));
+                }
             });
             thread.join().unwrap();
             home.block_on(async {

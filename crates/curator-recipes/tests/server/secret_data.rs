@@ -95,16 +95,16 @@ async fn no_debug_output_of_the_client_contains_data_or_credentials() {
         .for_path(&path, MARKER)
         .await
         .unwrap();
-    let at = ZPath::on_server(&path).unwrap();
+    let node = ZPath::on_server(&path).unwrap();
     let spec = || NodeSpec {
-        path: at.clone(),
+        path: node.clone(),
         data: MARKER.as_bytes().into(),
         mode: CreateMode::Persistent,
         acl: [acl.clone()].into(),
     };
     assert!(format!("{:?}", spec()).contains("9 bytes"));
     let set = TransactionOperation::SetData {
-        path: at.clone(),
+        path: node.clone(),
         data: MARKER.as_bytes().into(),
         version: None,
     };
@@ -128,8 +128,8 @@ async fn no_debug_output_of_the_client_contains_data_or_credentials() {
     );
     let read = session
         .read_all(vec![
-            ReadOperation::Data(at.clone()),
-            ReadOperation::Children(at),
+            ReadOperation::Data(node.clone()),
+            ReadOperation::Children(node),
         ])
         .await;
     assert!(format!("{read:?}").contains("9 bytes"));
@@ -267,7 +267,7 @@ async fn no_error_of_a_decoder_reaches_the_text_of_our_error() {
         .await
         .unwrap_err();
     check_error(&error);
-    // The program can still print it.
+    // The program can still print the decoder's error.
     assert!(error.source().unwrap().to_string().contains(MARKER));
     check_error(
         &soon(Config::builder(&client, &path, quoting).unwrap().open())

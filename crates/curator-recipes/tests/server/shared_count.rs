@@ -131,7 +131,7 @@ async fn a_lost_reply_is_harmless_or_reported_as_outcome_unknown() {
     let (proxy, client) = behind_proxy().await;
     let count = count(&client, &path("count/lost-answers"), 6);
 
-    // Creates the parents, so that the create with the lost reply is the create of the count.
+    // Creates the parents, so that the lost reply is the reply to the create of the count.
     let parent = count.path().parent().unwrap();
     client
         .ensure_containers(&client.session().await.unwrap(), &parent)
@@ -162,9 +162,9 @@ async fn a_lost_reply_is_harmless_or_reported_as_outcome_unknown() {
     assert_eq!(soon(count.get()).await.unwrap(), 8);
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_set_that_gives_up_after_a_lost_reply_is_outcome_unknown() {
+async fn a_set_that_cannot_be_retried_after_a_lost_reply_is_outcome_unknown() {
     let once_more = RetryNTimes::new(1, Duration::from_millis(20)).unwrap();
     let (proxy, client) = behind_proxy_with(|builder| {
         builder
@@ -227,10 +227,11 @@ async fn the_stream_begins_with_the_current_value_and_yields_each_change_and_a_d
     assert_eq!(soon(values.next()).await, Some(7));
 }
 
-/// The retry policy permits no retry, so any outage is beyond it.
-// In real time, for both transports: a simulation has only the native one.
+/// The retry policy permits no retry, so every other call fails during the outage.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_outage_causes_no_error_and_no_change_in_the_stream_which_goes_on_in_another_session() {
+async fn an_outage_causes_no_error_and_no_change_in_the_stream_which_continues_in_another_session()
+{
     let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
     let (proxy, one) = behind_proxy_with(|builder| {
         builder
@@ -285,11 +286,11 @@ async fn invalid_data_is_an_error_item_and_does_not_end_the_stream() {
             count.get().await.unwrap_err(),
             count.watch().await.map(drop).unwrap_err(),
         ] {
-            let ValueError::Invalid { path: at, cause } = &error else {
+            let ValueError::Invalid { path: found, cause } = &error else {
                 panic!("{error}")
             };
             assert_eq!(
-                (at.as_str(), cause.to_string()),
+                (found.as_str(), cause.to_string()),
                 (
                     path.as_str(),
                     format!("expected 4 bytes, found {}", data.len())
@@ -337,7 +338,7 @@ fn text(client: &CuratorClient, path: &str) -> SharedValue<String> {
 
 /// Curator ignored version 0: CURATOR-329.
 #[tokio::test]
-async fn a_replaced_node_with_version_0_again_is_not_taken_for_the_old_one() {
+async fn a_replacement_that_has_version_0_too_is_not_mistaken_for_the_old_node() {
     let ours = client().await;
     let other = client().await;
     let path = path("value/replaced");

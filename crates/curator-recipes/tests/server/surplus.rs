@@ -14,7 +14,7 @@ use crate::support::{
 /// acquire is dropped.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
-    // The recovery follows after a pause in which the test adds a second node.
+    // The recovery starts after a pause. Meanwhile, the test adds a second node.
     let policy = RetryNTimes::new(5, Duration::from_secs(6)).unwrap();
     let (simulation, process, client) = simulated(|builder| builder.retry_policy(policy)).await;
     let other = connect(&simulation.connect_string()).await;
@@ -24,18 +24,18 @@ async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
     let waiter = acquiring(&client, path);
     until_simulated(async || children(&other, path).await.len() == 2).await;
     let names = children(&other, path).await;
-    let own = names
+    let name = names
         .iter()
         .find(|name| *name != held.node().name())
         .unwrap();
-    let prefix = &own[..own.len() - 10];
+    let prefix = &name[..name.len() - 10];
     let second = NodeSpec {
         path: held.node().parent().unwrap().join(prefix).unwrap(),
         data: Arc::clone(client.default_lock_data()),
         mode: CreateMode::EphemeralSequential,
         acl: Arc::clone(client.default_acl()),
     };
-    // The first creates fail, until the client has opened another connection.
+    // The first creates fail until the client has opened another connection.
     until_simulated(async || {
         client
             .session()

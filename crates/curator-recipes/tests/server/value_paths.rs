@@ -1,6 +1,5 @@
-//! Values at the paths of other recipes, whose nodes the servers delete.
-
-use std::future::ready;
+//! Values at the paths of other recipes are refused, because the servers delete the nodes of those
+//! recipes.
 
 use curator_recipes::client::{CreateMode, CuratorClient, Outcome};
 use curator_recipes::{
@@ -80,7 +79,7 @@ async fn assert_refused(client: &CuratorClient, path: &str, expected: &str) {
         assert_eq!(
             text.contains("set_data"),
             expected == "directory",
-            "the way out: {text}"
+            "only the error about a directory suggests `set_data`: {text}"
         );
         assert_eq!(
             (error.is_retryable(), error.outcome()),
@@ -99,7 +98,7 @@ async fn a_value_at_the_path_of_a_lock_is_refused_and_is_never_a_container() {
     let guard = mutex(&client, &path).acquire().await.unwrap();
     assert_refused(&client, &path, "directory").await;
     guard.release().await.unwrap();
-    // The directory has no child any more, and the server is about to remove it.
+    // The directory has no children any more, so the server removes it.
     until(async || !exists(&client, &path).await).await;
     let ids = async || {
         IdGenerator::new(&client, &path, 3)
@@ -109,7 +108,8 @@ async fn a_value_at_the_path_of_a_lock_is_refused_and_is_never_a_container() {
             .unwrap()
     };
     assert_eq!(ids().await, 0);
-    // A value that was first is not a container, whatever is created below it.
+    // A value that existed before the lock is not a container: the server does not remove it with
+    // the lock's nodes.
     mutex(&client, &path)
         .acquire()
         .await
@@ -147,7 +147,7 @@ async fn a_value_in_the_directories_of_a_semaphore_or_an_ephemeral_node_is_refus
     .await;
 }
 
-/// Without children, a node without data may be one that a person or Java has made: it counts as 0.
+/// An empty node without children may have been created by hand or by Java: it counts as 0.
 #[tokio::test]
 async fn an_empty_node_without_children_counts_as_zero_and_a_written_one_may_have_children() {
     let client = connected().await;
@@ -170,10 +170,13 @@ async fn an_empty_node_without_children_counts_as_zero_and_a_written_one_may_hav
     client.set_data(&path, "", None).await.unwrap();
     assert_eq!(long(&client, &path).get().await.unwrap(), 0);
     // A text may be empty, so an empty node with children is a value like any other.
-    let (empty, text) = (format!("{path}/empty"), |data: &[u8]| {
-        String::from_utf8(data.to_vec())
-    });
-    let codec = move || (|text: &String| text.clone().into_bytes(), text);
+    let empty = format!("{path}/empty");
+    let codec = || {
+        (
+            |text: &String| text.clone().into_bytes(),
+            |data: &[u8]| String::from_utf8(data.to_vec()),
+        )
+    };
     let banner = || SharedValue::with_codec(&client, &empty, codec(), String::new()).unwrap();
     assert_eq!(banner().get().await.unwrap(), "");
     client
@@ -236,7 +239,8 @@ async fn a_receipt_at_the_path_of_a_lock_or_of_another_value_is_refused_and_chan
         ),
         (7, 0)
     );
-    // An empty node may have been created for the receipt, for example with another ACL.
+    // An empty node is accepted: it may have been created for the receipt, for example with another
+    // ACL.
     client.set_data(&other, "", None).await.unwrap();
     let number = long(&client, &value).exactly_once(&other).unwrap();
     assert_eq!(number.increment().await.unwrap().post_value, 1);
@@ -245,10 +249,9 @@ async fn a_receipt_at_the_path_of_a_lock_or_of_another_value_is_refused_and_chan
 #[tokio::test]
 async fn a_semaphore_refuses_a_count_in_its_own_nodes() {
     let client = connected().await;
-    let with = async |count: &str| {
-        let count = SharedCount::new(&client, count, 2).unwrap();
-        ready(InterProcessSemaphoreV2::with_shared_count(&client, "/limits/sem", count).map(drop))
-            .await
+    let with_count_at = |path: &str| {
+        let count = SharedCount::new(&client, path, 2).unwrap();
+        InterProcessSemaphoreV2::with_shared_count(&client, "/limits/sem", count).map(drop)
     };
     for count in [
         "/limits/sem",
@@ -256,7 +259,7 @@ async fn a_semaphore_refuses_a_count_in_its_own_nodes() {
         "/limits/sem/leases",
         "/limits/sem/leases/count",
     ] {
-        let error = with(count).await.unwrap_err();
+        let error = with_count_at(count).unwrap_err();
         assert!(
             error.to_string().contains(count) && !error.is_retryable(),
             "{error}"
@@ -271,11 +274,11 @@ async fn a_semaphore_refuses_a_count_in_its_own_nodes() {
         "/limits/sem/locks-count",
         "/limits/se",
     ] {
-        with(count).await.unwrap();
+        with_count_at(count).unwrap();
     }
 }
 
-/// As in Java, whose semaphore takes any count.
+/// As in Java, whose semaphore accepts any count.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_above_its_semaphore_is_refused_only_if_it_is_a_directory() {
     let client = connected().await;
@@ -311,8 +314,8 @@ async fn a_count_above_its_semaphore_is_refused_only_if_it_is_a_directory() {
     lease.release().await.unwrap();
 }
 
-/// A handle reads a node only once before it sets the value: a directory in its place is found by
-/// the reply.
+/// A handle reads the node only before its first write. After a later write, the reply shows that a
+/// directory has replaced the value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_to_a_directory_in_place_of_a_known_value_is_reported() {
     let client = connected().await;
@@ -328,9 +331,9 @@ async fn a_write_to_a_directory_in_place_of_a_known_value_is_reported() {
         } else {
             Some(count.versioned().await.unwrap())
         };
-        let replaced = async || client.delete().for_path(&path).await.unwrap();
-        // A value that another handle has created in its place is one.
-        replaced().await;
+        let delete = async || client.delete().for_path(&path).await.unwrap();
+        // Another handle creates a value in its place, which is accepted.
+        delete().await;
         SharedCount::new(&client, &path, 1)
             .unwrap()
             .get()
@@ -342,7 +345,7 @@ async fn a_write_to_a_directory_in_place_of_a_known_value_is_reported() {
             }
             _ => count.set(3).await.unwrap(),
         }
-        replaced().await;
+        delete().await;
         let _guard = mutex(&client, &path).acquire().await.unwrap();
         let written = match (call, &before) {
             ("compare_and_set", Some(before)) => count.compare_and_set(before, 6).await.map(drop),
@@ -384,7 +387,6 @@ async fn only_the_first_set_of_a_handle_reads_the_node_and_later_calls_are_one_r
         }
         let seen = count.versioned().await.unwrap();
         assert!(count.compare_and_set(&seen, 3).await.unwrap());
-        let of = |code| requests_of(&proxy, code);
         assert_eq!(
             [
                 OpCode::Exists,
@@ -392,7 +394,7 @@ async fn only_the_first_set_of_a_handle_reads_the_node_and_later_calls_are_one_r
                 OpCode::GetData,
                 OpCode::Create2
             ]
-            .map(of),
+            .map(|op| requests_of(&proxy, op)),
             [0, 4, 1, 0]
         );
     }

@@ -1,4 +1,4 @@
-//! Caches on servers with the watches of old releases.
+//! Caches on servers whose watches behave as in old releases.
 
 use curator_test::{EmbeddedServer, FaultProxy};
 

@@ -1,5 +1,5 @@
-//! The locks and caches on old servers, which the embedded server imitates. Only this suite finds,
-//! on every machine, what fails on such servers.
+//! Locks and caches on old servers, which the embedded server imitates: these tests need no
+//! installed release of ZooKeeper.
 
 mod cache_watches;
 mod old_server;

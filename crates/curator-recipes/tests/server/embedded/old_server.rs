@@ -1,6 +1,7 @@
 //! Servers older than the embedded one: some do not return the stats of nodes that a transaction
 //! creates (ZOOKEEPER-4026: older than 3.7.2, and 3.8.0 to 3.8.1), some do not support `multiRead`
-//! (older than 3.6). In real time, for both transports: a simulation has only the native one.
+//! (older than 3.6). Runs in real time, to test both transports: a simulation supports only the
+//! native one.
 
 use std::time::Duration;
 
@@ -95,8 +96,8 @@ async fn a_lost_exists_request_leaves_one_holder_and_a_free_lock_after_its_relea
         let others = lock(kind, &other);
         let lock = lock(kind, &client);
         let name = kind.name();
-        // Creates the directories together with the nodes; all servers return the directories'
-        // stats.
+        // Creates the directories. The acquire that creates them sends no `exists` request, because
+        // all servers return the stats of containers.
         lock.acquire().await.unwrap().release().await.unwrap();
         for (fault, arm) in FAULTS {
             proxy.reset_counts();
@@ -192,13 +193,13 @@ async fn before_3_6_held_nodes_are_checked_one_by_one_after_a_reconnect() {
     let deleted = deleted.acquire().await.unwrap();
     let mut states = client.connection_states();
     other.delete().for_path(deleted.node()).await.unwrap();
-    // Such a server may reject `multiRead` before it has answered the probe, and then closes the
-    // connection.
+    // A server that rejects `multiRead` closes the connection, in which case the replies to the
+    // pipelined probe can be lost.
     proxy.swallow_next_reply(OpCode::Multi);
     proxy.swallow_next_reply(OpCode::Sync);
     proxy.cut();
     assert!(soon(states.wait_for(client::ConnectionState::Reconnected)).await);
-    // Such a server closes the connection at an unknown request.
+    // After the server has rejected `multiRead`, the client does not send it again.
     assert_eq!(proxy.requests().get(&OpCode::MultiRead), Some(&1));
     assert_eq!((kept.is_valid(), deleted.is_valid()), (true, false));
 }

@@ -21,7 +21,7 @@ fn multi(client: &CuratorClient, paths: &[String]) -> InterProcessMultiLock {
     InterProcessMultiLock::new(client, paths).unwrap()
 }
 
-/// A multi-lock of mutexes, which are acquired in turn.
+/// A multi-lock of mutexes, which are acquired one after another.
 fn one_by_one(client: &CuratorClient, paths: &[String]) -> InterProcessMultiLock {
     InterProcessMultiLock::of(paths.iter().map(|path| arc(mutex(client, path)))).unwrap()
 }
@@ -39,7 +39,7 @@ async fn queues_of(client: &CuratorClient, paths: &[String], lengths: &[usize]) 
     .await;
 }
 
-/// Checks that the only child of each path is the guard's.
+/// Checks that the only child of each path is the guard's node.
 async fn assert_holds_all(client: &CuratorClient, guard: &LockGuard, paths: &[String]) {
     assert!(guard.is_valid());
     let nodes: Vec<_> = guard.nodes().map(ToString::to_string).collect();

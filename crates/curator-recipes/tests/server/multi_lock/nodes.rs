@@ -31,14 +31,14 @@ async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted
     let client = client().await;
     let paths = paths::<3>("one-gone");
     for lock in [multi(&client, &paths), one_by_one(&client, &paths)] {
-        for gone in 0..3 {
+        for lost_node in 0..3 {
             for way in [
                 Way::Releases,
                 Way::ReleasesWhenNotified,
                 Way::DropsWhenNotified,
             ] {
                 let guard = lock.acquire().await.unwrap();
-                let node = nodes(&guard).remove(gone);
+                let node = nodes(&guard).remove(lost_node);
                 let handle = guard.loss();
                 let late = guard.loss();
                 if way == Way::Releases {
@@ -53,7 +53,7 @@ async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted
                 }
                 if way == Way::DropsWhenNotified {
                     drop(guard);
-                    // The other nodes were deleted, and this handle is polled only now.
+                    // The other nodes were deleted before this handle is polled for the first time.
                     let lost = soon(late).await;
                     assert_eq!((&lost.path, lost.reason), (&node, LossReason::NodeDeleted));
                 } else {
@@ -67,7 +67,7 @@ async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted
                 free(&client, &paths).await;
             }
         }
-        // For a hold that is not lost, the handles end with the release.
+        // If the hold is not lost, its handles complete at the release.
         let guard = lock.acquire().await.unwrap();
         let waiting = tokio::spawn(guard.loss());
         let late = guard.loss();
@@ -81,7 +81,7 @@ async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted
     }
 }
 
-/// `guard = lock.acquire().await?` drops the lost guard only when it has the next one.
+/// `guard = lock.acquire().await?` drops the lost guard only after the next acquire.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_is_acquired_anew_while_the_guard_of_a_lost_hold_is_kept() {
     let admin = client().await;
@@ -91,7 +91,7 @@ async fn a_lock_is_acquired_anew_while_the_guard_of_a_lost_hold_is_kept() {
         multi(&client, &paths),
         InterProcessMultiLock::non_reentrant(&client, &paths).unwrap(),
     ] {
-        for (gone, waits) in [
+        for (deleted, waits) in [
             (0, true),
             (1, true),
             (2, true),
@@ -100,12 +100,12 @@ async fn a_lock_is_acquired_anew_while_the_guard_of_a_lost_hold_is_kept() {
             (2, false),
         ] {
             let lost = lock.acquire().await.unwrap();
-            let node = nodes(&lost).remove(gone);
-            let (reported, deleted) =
+            let node = nodes(&lost).remove(deleted);
+            let (reported, delete) =
                 soon(async { tokio::join!(lost.lost(), admin.delete().for_path(&node)) }).await;
-            deleted.unwrap();
+            delete.unwrap();
             assert_eq!(reported.reason, LossReason::NodeDeleted);
-            // The nodes that are left would be ahead of the nodes of this acquire.
+            // Remaining nodes of the lost hold would be ahead of this acquire's nodes.
             let anew = if waits {
                 soon(lock.acquire()).await
             } else {
@@ -125,8 +125,8 @@ async fn a_lock_is_acquired_anew_while_the_guard_of_a_lost_hold_is_kept() {
     }
 }
 
-/// A multi-lock of paths deletes its nodes in one transaction, in their order. A multi-lock of
-/// locks releases its locks one after another, the last one first.
+/// A multi-lock of paths deletes its nodes in one transaction, in the order of the paths. A
+/// multi-lock of locks releases its locks one after another, the last one first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_with_two_nodes_gone_reports_both_in_the_order_of_the_releases() {
     let admin = client().await;
@@ -138,16 +138,16 @@ async fn a_release_with_two_nodes_gone_reports_both_in_the_order_of_the_releases
     ] {
         let guard = lock.acquire().await.unwrap();
         let nodes = nodes(&guard);
-        for gone in [0, 2] {
-            admin.delete().for_path(&nodes[gone]).await.unwrap();
+        for deleted in [0, 2] {
+            admin.delete().for_path(&nodes[deleted]).await.unwrap();
         }
         let error = soon(guard.release()).await.unwrap_err();
         let Error::ReleasesFailed { failures } = &error else {
             panic!("{error}")
         };
         assert_eq!(failures.len(), 2, "{error}");
-        for (failure, gone) in failures.iter().zip(order) {
-            assert_lost(failure, &nodes[gone], LossReason::NodeDeleted);
+        for (failure, deleted) in failures.iter().zip(order) {
+            assert_lost(failure, &nodes[deleted], LossReason::NodeDeleted);
         }
         free(&client, &paths).await;
     }

@@ -20,8 +20,8 @@ use crate::support::{
 #[derive(Debug)]
 struct Slow {
     inner: InterProcessMutex,
-    takes: Duration,
-    /// The timeouts that it received.
+    delay: Duration,
+    /// The timeouts that were passed to it.
     timeouts: Mutex<Vec<Duration>>,
 }
 
@@ -30,7 +30,7 @@ impl InterProcessLock for Slow {
     async fn acquire_within(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
         if let Wait::Until(deadline) = wait {
             self.timeouts.lock().unwrap().extend(deadline.remaining());
-            tokio::time::sleep(self.takes).await;
+            tokio::time::sleep(self.delay).await;
         }
         self.inner.acquire_within(owner, wait).await
     }
@@ -52,7 +52,7 @@ impl InterProcessLock for Slow {
     }
 }
 
-/// Calls each of the three acquire methods, which must fail, and `check` for each error.
+/// Calls each of the three acquire methods, which must fail, and passes the errors to `check`.
 async fn check_failures(lock: &InterProcessMultiLock, mut check: impl AsyncFnMut(Error)) {
     check(soon(lock.acquire()).await.unwrap_err()).await;
     check(
@@ -103,8 +103,8 @@ async fn a_member_that_fails_is_named_and_the_others_are_rolled_back() {
     .await;
 }
 
-/// In real time, as the simulation has no ACLs; the timeout is long enough for the members that are
-/// free.
+/// Runs in real time, because the simulation has no ACLs. The timeout is long enough to acquire the
+/// free members.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_error_of_a_rollback_is_reported() {
     for fails in [true, false] {
@@ -157,7 +157,7 @@ async fn every_error_of_a_rollback_is_reported() {
             [&*paths[1], &*paths[0]],
             "the last lock is released first"
         );
-        // The lock whose release is permitted was released.
+        // The member that may be released was released.
         queues_of(&holder, &paths, &[1, 1, 0, usize::from(!fails)]).await;
         drop(held);
         client.close().await.unwrap();
@@ -170,11 +170,11 @@ async fn one_deadline_covers_all_members() {
     let holder = client().await;
     let client = client().await;
     let paths = paths::<3>("one-deadline");
-    let took = Duration::from_millis(100);
+    let delay = Duration::from_millis(100);
     let timeout = Duration::from_secs(30);
     let slow = |path| Slow {
         inner: mutex(&client, path),
-        takes: took,
+        delay,
         timeouts: Mutex::default(),
     };
     let members = paths.each_ref().map(|path| Arc::new(slow(path)));
@@ -194,7 +194,7 @@ async fn one_deadline_covers_all_members() {
     for (place, member) in members.iter().enumerate() {
         let given = member.timeouts.lock().unwrap().pop().unwrap();
         assert!(
-            given <= timeout - took * u32::try_from(place).unwrap(),
+            given <= timeout - delay * u32::try_from(place).unwrap(),
             "member {place} had a timeout of {given:?}"
         );
     }
@@ -248,7 +248,7 @@ async fn a_multi_lock_is_a_member_of_another() {
     again.release().await.unwrap();
     assert!(!lock.is_acquired_in_this_process());
     free(&client, &paths).await;
-    // Both errors contain the failure of an inner member.
+    // The error of the outer lock contains the error of the inner lock, which names its member.
     let [refused] = self::paths("nested-refused");
     create_dir_without_create(&client, &refused).await;
     let broken = InterProcessMultiLock::of([

@@ -9,7 +9,7 @@ use crate::support::{arc, client, mutex, soon, spawn_acquire};
 async fn no_paths_duplicate_paths_and_paths_inside_a_contender_are_rejected() {
     let client = client().await;
     let [one, two] = paths("refused");
-    // A semaphore mutex on one path and a mutex on another have one queue.
+    // A mutex at `{two}/locks` shares the queue of a semaphore mutex at `two`.
     let semaphore_mutex = InterProcessSemaphoreMutex::new(&client, &two).unwrap();
     let queue = format!("{two}/locks");
     let contender = format!("{two}/order-lock-0000000007/deeper");
@@ -66,7 +66,7 @@ async fn nested_paths_have_separate_queues() {
             .eq(inner.clone())
     );
     let waiting = spawn_acquire(arc(multi(&other, &inner)));
-    // The children: two contenders' nodes and, if there is one, the inner directory.
+    // The children of each path: two contenders' nodes and, if there is one, the nested directory.
     queues_of(&client, &inner, &[3, 3, 2]).await;
     guard.release().await.unwrap();
     soon(waiting)

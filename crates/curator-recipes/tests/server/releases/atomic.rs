@@ -277,8 +277,8 @@ async fn increment_while(
 }
 
 /// If a client took an equal write of another client for its own, one of two increments would be
-/// lost. The deletion is the case of issue 187 of Netflix's Curator; its shared value ignored
-/// version 0 (CURATOR-329).
+/// lost. Netflix's Curator did not detect a deletion (its issue 187), and Curator's shared value
+/// ignored version 0 (CURATOR-329).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_equal_write_of_another_client_a_deletion_and_a_replacement_are_detected() {
     let other = client().await;
@@ -292,8 +292,8 @@ async fn an_equal_write_of_another_client_a_deletion_and_a_replacement_are_detec
         } else {
             number
         };
-        // In the first round, the other client creates the node, and our client must not take this
-        // create for its own.
+        // In the first round, the other client creates the node, and our client must not mistake
+        // this create for its own.
         assert_eq!(
             increment_while(&number, async || assert!(rival.increment().await.is_ok())).await,
             (1, 2)

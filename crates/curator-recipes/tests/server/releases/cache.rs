@@ -103,31 +103,31 @@ async fn a_tree_is_loaded_and_its_changes_are_reported_in_order() {
     assert_eq!(loaded.pop().as_deref(), Some("ready"));
     assert!(loaded.starts_with(&["+".to_owned()]), "{loaded:?}");
 
-    let at = |below: &str| format!("{root}{below}");
-    let Lookup::Present(x) = cache.get(at("/a/x")).unwrap() else {
+    let path_of = |below: &str| format!("{root}{below}");
+    let Lookup::Present(x) = cache.get(path_of("/a/x")).unwrap() else {
         panic!("the node is not cached")
     };
     assert_eq!((x.data(), x.stat().num_children), (&b"/a/x"[..], 0));
-    assert_eq!(cache.get(at("/c")).unwrap(), Lookup::Absent);
+    assert_eq!(cache.get(path_of("/c")).unwrap(), Lookup::Absent);
     assert_eq!(cache.get("/elsewhere").unwrap(), Lookup::Unknown);
     let children: Vec<_> = cache
-        .children(at("/a"))
+        .children(path_of("/a"))
         .unwrap()
         .iter()
-        .map(|it| it.path().name().to_owned())
+        .map(|node| node.path().name().to_owned())
         .collect();
     assert_eq!(children, ["x", "y"]);
     assert_eq!(cache.children(&root).unwrap().len(), 2);
 
-    writer.set_data(at("/a/x"), "new", None).await.unwrap();
+    writer.set_data(path_of("/a/x"), "new", None).await.unwrap();
     assert_eq!(next(&mut events, &root).await, "/a/x /a/x>new");
-    create(&writer, &at("/c"), b"").await;
+    create(&writer, &path_of("/c"), b"").await;
     assert_eq!(next(&mut events, &root).await, "+/c");
     assert!(
-        snapshot.get(&client.resolve(at("/c")).unwrap()) == Lookup::Absent,
+        snapshot.get(&client.resolve(path_of("/c")).unwrap()) == Lookup::Absent,
         "a snapshot does not change"
     );
-    writer.delete().for_path(at("/b")).await.unwrap();
+    writer.delete().for_path(path_of("/b")).await.unwrap();
     assert_eq!(next(&mut events, &root).await, "-/b");
     writer
         .delete()
@@ -135,15 +135,16 @@ async fn a_tree_is_loaded_and_its_changes_are_reported_in_order() {
         .for_path(&root)
         .await
         .unwrap();
-    let gone = next_events(&mut events, &root, 5).await;
-    assert_eq!(gone.last().map(String::as_str), Some("-"));
+    let deleted = next_events(&mut events, &root, 5).await;
+    assert_eq!(deleted.last().map(String::as_str), Some("-"));
     assert!(
-        gone.iter().position(|it| it == "-/a/y") < gone.iter().position(|it| it == "-/a"),
-        "{gone:?}"
+        deleted.iter().position(|event| event == "-/a/y")
+            < deleted.iter().position(|event| event == "-/a"),
+        "{deleted:?}"
     );
     assert!(cache.snapshot().is_empty() && cache.state().get() == CacheState::Current);
     // The root is created again.
-    create(&writer, &at("/new"), b"").await;
+    create(&writer, &path_of("/new"), b"").await;
     assert_eq!(next_events(&mut events, &root, 2).await, ["+", "+/new"]);
     cache.close().await.unwrap();
     assert_eq!(
@@ -212,7 +213,7 @@ async fn depth_and_filter_limit_the_cached_nodes() {
 async fn children_only_hides_the_root_from_snapshots_lookups_and_events() {
     let client = connected().await;
     let root = create_tree(&client, "cache-children").await;
-    let at = |below: &str| format!("{root}{below}");
+    let path_of = |below: &str| format!("{root}{below}");
     let cache = cache(&client, &root).children_only().start().unwrap();
     let mut events = cache.events();
     let snapshot = soon(cache.ready()).await.unwrap();
@@ -222,17 +223,17 @@ async fn children_only_hides_the_root_from_snapshots_lookups_and_events() {
     );
     assert_eq!(cache.children(&root).unwrap().len(), 2);
     assert_eq!(
-        [&root, &at("/a/x")].map(|path| cache.get(path).unwrap()),
+        [&root, &path_of("/a/x")].map(|path| cache.get(path).unwrap()),
         [Lookup::Unknown, Lookup::Unknown]
     );
-    assert_eq!(cache.get(at("/c")).unwrap(), Lookup::Absent);
+    assert_eq!(cache.get(path_of("/c")).unwrap(), Lookup::Absent);
     assert_eq!(
         next_events(&mut events, &root, 3).await,
         ["+/a", "+/b", "ready"]
     );
     client.set_data(&root, "unseen", None).await.unwrap();
-    create(&client, &at("/a/unseen"), b"").await;
-    create(&client, &at("/c"), b"").await;
+    create(&client, &path_of("/a/unseen"), b"").await;
+    create(&client, &path_of("/c"), b"").await;
     assert_eq!(next(&mut events, &root).await, "+/c");
     client
         .delete()
@@ -240,11 +241,11 @@ async fn children_only_hides_the_root_from_snapshots_lookups_and_events() {
         .for_path(&root)
         .await
         .unwrap();
-    let mut gone = next_events(&mut events, &root, 3).await;
-    gone.sort();
-    assert_eq!(gone, ["-/a", "-/b", "-/c"]);
+    let mut deleted = next_events(&mut events, &root, 3).await;
+    deleted.sort();
+    assert_eq!(deleted, ["-/a", "-/b", "-/c"]);
     assert!(soon(cache.caught_up()).await.unwrap().is_empty());
-    create(&client, &at("/new"), b"").await;
+    create(&client, &path_of("/new"), b"").await;
     assert_eq!(next(&mut events, &root).await, "+/new");
     assert_eq!(
         next_events(&mut cache.events(), &root, 2).await,
@@ -352,10 +353,10 @@ async fn a_slow_consumer_resyncs_without_delaying_other_consumers() {
     soon(cache.ready()).await.unwrap();
     let mut slow = cache.events();
     let mut fast = cache.events();
-    let mut slowly = Replay::default();
-    let mut replay = Replay::default();
+    let mut slow_replay = Replay::default();
+    let mut fast_replay = Replay::default();
     for _ in 0..6 {
-        slowly.apply(soon(slow.next()).await.unwrap());
+        slow_replay.apply(soon(slow.next()).await.unwrap());
     }
     for round in 0..100 {
         client
@@ -363,11 +364,11 @@ async fn a_slow_consumer_resyncs_without_delaying_other_consumers() {
             .await
             .unwrap();
         let snapshot = soon(cache.caught_up()).await.unwrap();
-        replay.until(&mut fast, &snapshot).await;
+        fast_replay.until(&mut fast, &snapshot).await;
     }
-    assert_eq!(replay.resyncs, 0);
-    slowly.until(&mut slow, &cache.snapshot()).await;
-    assert_eq!(slowly.resyncs, 1);
+    assert_eq!(fast_replay.resyncs, 0);
+    slow_replay.until(&mut slow, &cache.snapshot()).await;
+    assert_eq!(slow_replay.resyncs, 1);
     assert_eq!(next(&mut slow, &root).await, "ready");
     client
         .set_data(format!("{root}/b"), "last", None)
@@ -414,8 +415,8 @@ async fn lookups_of_unreadable_nodes_return_denied_until_a_read_is_permitted() {
         .set_acl(&node, &acl(AuthId::authed()), None)
         .await
         .unwrap();
-    let mut gone = next_events(&mut events, &root, 3).await;
-    assert_eq!(gone.pop().as_deref(), Some("-/a"));
+    let mut deleted = next_events(&mut events, &root, 3).await;
+    assert_eq!(deleted.pop().as_deref(), Some("-/a"));
     // The server sends no event for an unreadable node: the resync notices that it was deleted.
     owner
         .delete()
@@ -603,7 +604,7 @@ async fn replies_of_more_than_a_mebibyte_are_read() {
     let before = proxy.bytes_received();
     let cache = cache(&client, &root).start().unwrap();
     assert_eq!(soon(cache.ready()).await.unwrap().len(), 6_005);
-    // This is the handshake of the caches' separate session.
+    // The additional handshake opens the caches' separate session.
     assert_eq!(proxy.handshakes(), handshakes + 1);
     assert!(proxy.bytes_received() - before > 4 << 20);
 }

@@ -79,7 +79,7 @@ async fn the_watch_of_a_cache_is_gone_when_its_close_returns() {
         .unwrap();
     soon(cache.ready()).await.unwrap();
     assert_eq!(watched(quiet.server).await, 1);
-    // The request that removes the watch is on its way for longer than anything else here takes.
+    // Delays the request that removes the watch by more than the rest of this test takes.
     proxy.set_delay(Duration::from_millis(200));
     soon(cache.close()).await.unwrap();
     assert_eq!(watched(quiet.server).await, 0);
@@ -216,7 +216,7 @@ async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch_on_an_unrespo
 }
 
 /// Without this wait, `zookeeper-client` would use freed memory (`docs/upstream.md`).
-// In real time: `zookeeper-client` does not run in a simulation.
+// Runs in real time: `zookeeper-client` does not run in a simulation.
 #[tokio::test]
 async fn a_reply_is_awaited_between_removing_a_watch_and_setting_the_next() {
     // Only `zookeeper-client` needs this.

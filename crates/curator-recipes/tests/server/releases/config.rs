@@ -1,5 +1,4 @@
-//! A config without faults at its requests: its values, its errors for refused data, and an absent
-//! node.
+//! A config without injected faults: its values, its errors for refused data, and an absent node.
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Error as ClientError};
@@ -89,8 +88,8 @@ async fn the_value_follows_the_node_and_refused_data_never_replace_it() {
         ("", "cannot parse integer from empty string"),
     ] {
         write(&writer, &path, refused).await;
-        let is_it = |status: &ConfigStatus| matches!(status, ConfigStatus::Invalid { error } if error.to_string().ends_with(cause));
-        let ConfigStatus::Invalid { error } = until_status(&config, is_it).await else {
+        let has_cause = |status: &ConfigStatus| matches!(status, ConfigStatus::Invalid { error } if error.to_string().ends_with(cause));
+        let ConfigStatus::Invalid { error } = until_status(&config, has_cause).await else {
             unreachable!()
         };
         assert_eq!(
@@ -140,7 +139,7 @@ async fn if_absent_selects_the_value_without_a_node() {
             _ => {
                 let error = soon(opening).await.unwrap().unwrap_err();
                 assert!(
-                    matches!(&error, ConfigError::Absent { path: at } if at.as_str() == path),
+                    matches!(&error, ConfigError::Absent { path: found } if found.as_str() == path),
                     "{error}"
                 );
                 write(&writer, &path, "5").await;
@@ -150,7 +149,7 @@ async fn if_absent_selects_the_value_without_a_node() {
             }
         };
         until_value(&config, 5).await;
-        // The config reads a recreated node, also if the data are refused.
+        // The config reads a recreated node, even if the data are refused.
         for recreated in ["5", "five"] {
             delete(&writer, &path).await;
             // The parent is a container, which the server may have deleted already.
@@ -213,7 +212,7 @@ fn timed_out(error: &ConfigError) -> &ClientError {
     }
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test]
 async fn open_timeout_ends_the_wait_and_reports_its_cause() {
     let (proxy, client) = behind_proxy().await;
@@ -266,7 +265,7 @@ fn refused_data_is_logged_once_without_its_content() {
         runtime.block_on(async {
             let (proxy, client) = behind_proxy().await;
             let writer = connected().await;
-            // The caller gets the error.
+            // The caller gets this error, which is not logged.
             write(&writer, &path, "secret").await;
             number(&client, &path).open().await.unwrap_err();
             write(&writer, &path, "1").await;
@@ -413,8 +412,8 @@ async fn a_decoder_that_panics_ends_the_config_with_its_message() {
     };
     write(&client, &path, "panic").await;
     let panicked = |error: &ConfigError| {
-        matches!(error, ConfigError::Panicked { path: at, message }
-            if at.as_str() == path && message.contains("on purpose"))
+        matches!(error, ConfigError::Panicked { path: found, message }
+            if found.as_str() == path && message.contains("on purpose"))
     };
     let error = soon(Config::builder(&client, &path, decode).unwrap().open())
         .await

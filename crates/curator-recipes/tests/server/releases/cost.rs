@@ -184,8 +184,8 @@ async fn the_cost_of_a_waiter_is_bounded_for_any_queue_length() {
                 .wait_for_reply(OpCode::GetData, watches)
                 .await
                 .unwrap();
-            // The reply to this request comes after those to all requests that were sent with the
-            // watches.
+            // The reply to this `sync` comes after the replies to all requests that were sent with
+            // the watches.
             client.sync("/").await.unwrap();
             soon(other).await.unwrap().unwrap().release().await.unwrap();
         }

@@ -161,7 +161,7 @@ async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
     );
 }
 
-/// The matrix has faults at each request of these commands.
+/// The target `matrix` tests faults at each request of these commands.
 #[tokio::test]
 async fn commands_of_a_participant_that_does_not_lead_change_nothing() {
     let client = connected().await;
@@ -226,7 +226,7 @@ async fn a_leader_whose_node_is_deleted_is_notified_and_joins_again_at_the_end()
     until_leader(&first).await;
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_cut_off_stops_before_another_starts_and_takes_part_again() {
     let (proxy, cut_off) =
@@ -275,7 +275,7 @@ async fn a_short_outage_ends_no_term() {
     assert!(!states.has_changed().unwrap(), "{states:?}");
 }
 
-/// The matrix shows that the node is gone when `close` returns.
+/// The target `matrix` tests that the node is gone when `close` returns.
 #[tokio::test]
 async fn a_close_is_permanent_and_ends_waiting_calls() {
     let client = connected().await;

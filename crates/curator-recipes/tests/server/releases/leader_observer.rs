@@ -25,9 +25,9 @@ fn observer(client: &CuratorClient, path: &str) -> LeaderObserver {
 
 /// Waits until the participant with this id is reported.
 async fn until_reported(observer: &LeaderObserver, id: &str) -> Participant {
-    let is_it = |value: &ObservedLeader| matches!(value, ObservedLeader::Leader(it) if it.data == id.as_bytes());
+    let has_id = |state: &ObservedLeader| matches!(state, ObservedLeader::Leader(leader) if leader.data == id.as_bytes());
     let mut state = observer.state();
-    let state = soon(state.wait_for(is_it)).await.unwrap();
+    let state = soon(state.wait_for(has_id)).await.unwrap();
     let ObservedLeader::Leader(leader) = state else {
         unreachable!()
     };
@@ -74,7 +74,7 @@ async fn an_observer_reports_each_leader_and_the_absence_of_a_leader() {
     until_reported(&observer, "third").await;
     // A late reader of the stream receives the latest state.
     assert!(
-        matches!(soon(changes.next()).await, Some(ObservedLeader::Leader(it)) if it.data == b"third")
+        matches!(soon(changes.next()).await, Some(ObservedLeader::Leader(leader)) if leader.data == b"third")
     );
 }
 
@@ -87,19 +87,19 @@ async fn a_selector_and_a_mutex_can_be_observed() {
         .unwrap()
         .id("one")
         .build();
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let (stop_tx, stop_rx) = tokio::sync::oneshot::channel::<()>();
     let job = |_| async {
         std::future::pending::<()>().await;
         Ok::<_, std::io::Error>(())
     };
-    let running = tokio::spawn(LeaderSelector::clone(&selector).run(job, stopped));
+    let running = tokio::spawn(LeaderSelector::clone(&selector).run(job, stop_rx));
     let leader = until_reported(&observer, "one").await;
     assert_eq!(soon(selector.leader()).await.unwrap(), Some(leader));
     selector.interrupt_leadership();
     let mutex = InterProcessMutex::non_reentrant(&client, &path)
         .unwrap()
         .with_lock_data(&b"a mutex"[..]);
-    drop(stop);
+    drop(stop_tx);
     let _guard = soon(mutex.acquire()).await.unwrap();
     until_reported(&observer, "a mutex").await;
     // This detaches the task of the run.
@@ -163,7 +163,7 @@ async fn a_new_leader_costs_one_request_or_two_and_a_new_participant_none() {
 }
 
 /// The connection of the lost session looks open for a while, and its watch has not fired.
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, to test both transports: a simulation supports only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_previous_leader_is_not_reported_again_in_a_new_session() {
     let one = proxy().await;
@@ -215,7 +215,7 @@ async fn the_previous_leader_is_not_reported_again_in_a_new_session() {
         loop {
             match changes.next().await.unwrap() {
                 ObservedLeader::Leader(leader) => break leader,
-                none => assert_eq!(none, ObservedLeader::Unknown),
+                other => assert_eq!(other, ObservedLeader::Unknown),
             }
         }
     });

@@ -54,11 +54,12 @@ pub(crate) async fn until_state(
     }
 }
 
-/// Waits until the state reports that this session owns the node.
-pub(crate) async fn until_foreign(node: &PersistentNode, its_owner: i64) {
+/// Waits until the state reports that this session owns the node; 0 is the owner of a node that is
+/// not ephemeral.
+pub(crate) async fn until_foreign(node: &PersistentNode, session_id: i64) {
     until_state(
         node,
-        |state| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == its_owner),
+        |state| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == session_id),
     )
     .await;
 }
@@ -105,14 +106,14 @@ pub(crate) async fn replace(client: &CuratorClient, path: &str) {
 async fn delete_and_await_recreation(client: &CuratorClient, path: &str) {
     let before = client.check_exists(path).await.unwrap().unwrap();
     client.delete().for_path(path).await.unwrap();
-    let is_new = async || {
+    until(async || {
         client
             .check_exists(path)
             .await
             .unwrap()
             .is_some_and(|stat| stat.czxid > before.czxid)
-    };
-    until(is_new).await;
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,34 +131,34 @@ async fn a_node_of_any_mode_is_created_recreated_and_deleted() {
                 builder
             }
             .start();
-            let at = created(&node).await;
+            let node_path = created(&node).await;
             let dir = format!("{dir}/deep");
-            let stat = others.check_exists(&at).await.unwrap().unwrap();
+            let stat = others.check_exists(&node_path).await.unwrap().unwrap();
             assert_eq!(
                 stat.ephemeral_owner == session_id(&client).await,
                 mode.is_ephemeral()
             );
-            assert_eq!(data(&others, &at).await, "ours");
+            assert_eq!(data(&others, &node_path).await, "ours");
             assert_eq!(node.path().to_string(), format!("{dir}/node-"));
-            assert_eq!(node.actual_path().unwrap().to_string(), at);
-            let name = at.strip_prefix(&format!("{dir}/")).unwrap();
+            assert_eq!(node.actual_path().unwrap().to_string(), node_path);
+            let name = node_path.strip_prefix(&format!("{dir}/")).unwrap();
             assert_eq!(name.starts_with("_c_"), is_protected, "{name}");
             assert_eq!(
                 name.ends_with("-0000000000"),
                 mode.is_sequential(),
                 "{name}"
             );
-            delete_and_await_recreation(&others, &at).await;
-            delete_and_await_recreation(&others, &at).await;
-            assert_eq!(created(&node).await, at);
-            assert_eq!(data(&others, &at).await, "ours");
+            delete_and_await_recreation(&others, &node_path).await;
+            delete_and_await_recreation(&others, &node_path).await;
+            assert_eq!(created(&node).await, node_path);
+            assert_eq!(data(&others, &node_path).await, "ours");
             assert_eq!(
                 children(&others, &dir).await,
                 [name],
                 "the node was created again under the same name"
             );
             soon(node.close()).await.unwrap();
-            assert!(!exists(&others, &at).await);
+            assert!(!exists(&others, &node_path).await);
             assert_eq!(node.actual_path(), None);
             assert!(matches!(node.state().get(), PersistentNodeState::Closed));
             // The directory is a container, and must not be deleted by the client.
@@ -421,7 +422,7 @@ async fn an_adoption_that_may_not_write_is_refused_until_it_is_permitted() {
         )
     })
     .await;
-    // It pauses between two attempts.
+    // The persistent node pauses between two attempts.
     assert!((1..=10).contains(&requests_of(&proxy, OpCode::SetData)));
     assert!(node.last_error().is_some());
     others
@@ -432,7 +433,7 @@ async fn an_adoption_that_may_not_write_is_refused_until_it_is_permitted() {
     assert_eq!(data(&others, &path).await, "ours");
 }
 
-/// Its data was never written, so it is still the node of another client.
+/// The persistent node never wrote its data, so the node still belongs to another client.
 #[tokio::test]
 async fn closing_an_adoption_that_may_not_write_leaves_the_node() {
     let client = connected().await;
@@ -464,13 +465,13 @@ async fn delete_with_directory(client: &CuratorClient, dir: &str, nodes: &[Strin
     deletes.delete(dir, None).unwrap().commit().await.unwrap();
 }
 
-/// The server counts the children of a recreated directory from 0 on, and so gives new nodes the
-/// numbers of those that have returned. A create that fails does not increase the count.
+/// The server counts the children of a recreated directory from 0, and so gives new nodes the
+/// numbers of recreated nodes. A create that fails does not increase the count.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_sequential_node_is_created_in_a_directory_that_counts_again() {
     const NODES: usize = 24;
-    // The limit of a request, and the transactions that skip 12 numbers: 1, 2, 4 and 8, or 2 at
-    // most.
+    // The maximum size of a request, and the number of transactions that skip 12 numbers. Each
+    // skips twice as many as the last: 1, 2, 4 and 8 numbers, or at most 2 under the lower limit.
     for (mode, limit, transactions) in [
         (CreateMode::EphemeralSequential, 1 << 20, 4),
         (CreateMode::PersistentSequential, 1 << 20, 4),
@@ -527,15 +528,15 @@ async fn a_new_sequential_node_is_created_in_a_directory_that_counts_again() {
         found.sort();
         names.sort();
         assert_eq!(found, names);
-        // The nodes that have returned keep their names.
+        // The recreated nodes keep their names.
         for (node, name) in nodes[..NODES / 2].iter().zip(&names) {
             assert_eq!(created(node).await, *name);
         }
     }
 }
 
-/// As in `a_new_sequential_node_is_created_in_a_directory_that_counts_again`, but the new node
-/// comes before the others return.
+/// Like `a_new_sequential_node_is_created_in_a_directory_that_counts_again`, but the new node is
+/// created before the old node is recreated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sequential_node_whose_name_is_taken_gets_another_number() {
     for (mode, adopts) in [
@@ -838,7 +839,7 @@ async fn the_root_and_an_invalid_path_are_refused() {
     }
 }
 
-/// A panic in the user's ACL provider.
+/// The ACL provider of the user panics.
 #[tokio::test]
 async fn a_panic_ends_the_persistent_node_with_its_message() {
     let server = TestingServer::shared().await;
@@ -865,7 +866,8 @@ async fn a_persistent_node_sends_the_documented_requests() {
     let others = connected().await;
     let dir = path("kept-cost");
     create_node(&others, &dir, CreateMode::Persistent, "").await;
-    // Probes are not counted: the first of a connection may be of another kind than the later ones.
+    // Probes are not counted, because the first probe of a connection may be another kind of
+    // request than later ones.
     proxy.exempt_path("/");
     let path = format!("{dir}/node");
     proxy.reset_counts();

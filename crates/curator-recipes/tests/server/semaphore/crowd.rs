@@ -67,14 +67,14 @@ async fn a_quantity_of_zero_or_above_the_maximum_is_rejected_immediately() {
         ];
         for error in refusals {
             let Error::InvalidQuantity {
-                path: at,
+                path: found,
                 asked,
                 max,
             } = &error
             else {
                 panic!("{error}")
             };
-            assert_eq!((at.as_str(), *asked, *max), (&*path, quantity, most));
+            assert_eq!((found.as_str(), *asked, *max), (&*path, quantity, most));
             assert!(!error.is_retryable());
         }
     }
@@ -164,7 +164,7 @@ async fn a_released_lease_wakes_only_the_first_waiter() {
         clients.push(client);
     }
     // The first waiter watches the list of leases; the second watches two queue nodes, the third
-    // three, the last one.
+    // three, and the last waiter one.
     let dir = locks_dir(&path);
     until(async || {
         let watches = TestingServer::shared()

@@ -76,21 +76,21 @@ async fn release_all_reports_the_leases_that_are_gone_and_releases_the_others() 
     let holder = client().await;
     let admin = client().await;
     let path = path("leases-gone");
-    for gone in [vec![0], vec![0, 2]] {
+    for indexes in [vec![0], vec![0, 2]] {
         let held = semaphore(&holder, &path, 3).acquire_many(3).await.unwrap();
-        let gone: Vec<_> = gone
+        let deleted: Vec<_> = indexes
             .into_iter()
-            .map(|lease: usize| held[lease].node().clone())
+            .map(|index: usize| held[index].node().clone())
             .collect();
-        for node in &gone {
+        for node in &deleted {
             admin.delete().for_path(node).await.unwrap();
         }
         let failures = match soon(SemaphoreLease::release_all(held)).await.unwrap_err() {
-            Error::ReleasesFailed { failures } if gone.len() > 1 => failures,
+            Error::ReleasesFailed { failures } if deleted.len() > 1 => failures,
             error => vec![error],
         };
-        assert_eq!(failures.len(), gone.len());
-        for (failure, node) in failures.iter().zip(&gone) {
+        assert_eq!(failures.len(), deleted.len());
+        for (failure, node) in failures.iter().zip(&deleted) {
             assert_lost(failure, node, LossReason::NodeDeleted);
         }
         until_counts(&admin, &path, 0, 0).await;

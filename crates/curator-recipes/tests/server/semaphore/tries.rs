@@ -1,4 +1,4 @@
-//! Contenders that may not wait for leases: each gets what is left, or finds too few leases.
+//! Contenders that do not wait for leases: each gets the leases that are left, or finds too few.
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease, SharedCount};
@@ -55,7 +55,7 @@ async fn a_try_that_finds_contenders_ahead_in_the_queue_fails_only_if_they_leave
         let path = path("passing");
         let (stopped_proxy, _stopped_client, stopped) = stopped_in_the_queue(&path, max).await;
         // Each try reads the queue behind the stopped contender. The replies are held back until
-        // that one has its lease.
+        // the stopped contender has its lease.
         let proxy = proxy().await;
         let client = connect(&proxy.connect_string()).await;
         proxy.reset_counts();
@@ -97,13 +97,14 @@ async fn concurrent_tries_leave_no_lease_that_a_refused_one_wanted() {
     for (case, (max, quantities, is_shared)) in cases.into_iter().enumerate() {
         let path = format!("{path}-{case}");
         for _ in 0..6 {
-            let semaphores = clients.iter().map(|client| match is_shared {
-                false => semaphore(client, &path, max),
-                true => {
+            let semaphores = clients.iter().map(|client| {
+                if is_shared {
                     let limit =
                         SharedCount::new(client, format!("{path}/limit"), max.try_into().unwrap())
                             .unwrap();
                     InterProcessSemaphoreV2::with_shared_count(client, &path, limit).unwrap()
+                } else {
+                    semaphore(client, &path, max)
                 }
             });
             let tries = semaphores
@@ -136,7 +137,8 @@ async fn a_try_behind_a_stopped_contender_gives_up_and_leaves_nothing_behind() {
     let path = path("stopped");
     let (stopped_proxy, _stopped_client, stopped) = stopped_in_the_queue(&path, 2).await;
     let wanted = semaphore(&other, &path, 2);
-    // Behind a new node, and behind one that has been there for longer than a try waits.
+    // The first try waits behind a new node, the second behind a node that is older than a try
+    // waits.
     for _ in 0..2 {
         assert!(soon(wanted.try_acquire()).await.unwrap().is_none());
         until_counts(&other, &path, 0, 1).await;

@@ -21,8 +21,8 @@ pub(super) async fn an_acquire_of_a_held_lock_dropped_at_every_await_leaves_noth
         tokio::select! {
             outcome = &mut contending => assert!(outcome.unwrap().is_none(), "the waiter acquired a held lock"),
             () = stage.until_settled(2) => {
-                // The abort drops the acquire while it waits, unless its last poll happens just
-                // now.
+                // The abort drops the acquire while it waits, unless its last poll happens at this
+                // moment.
                 contending.abort();
                 match contending.await {
                     Ok(outcome) => assert!(outcome.is_none(), "the waiter acquired a held lock"),

@@ -28,12 +28,15 @@ pub(super) async fn twenty_sessions_acquire_in_the_order_of_their_arrival(kind: 
     let blocker = stage.blocker().acquire().await.unwrap();
     let mut contenders = JoinSet::new();
     for who in 0..SESSIONS {
-        let witness = witness.clone();
-        let own = Arc::clone(&stage);
-        contenders.spawn(async move {
-            let client = own.client().await;
-            hold_once(who, kind.contender(who, &client, &own.path), &own, &witness).await;
-            client.close().await.unwrap();
+        contenders.spawn({
+            let stage = Arc::clone(&stage);
+            let witness = witness.clone();
+            async move {
+                let client = stage.client().await;
+                let lock = kind.contender(who, &client, &stage.path);
+                hold_once(who, lock, &stage, &witness).await;
+                client.close().await.unwrap();
+            }
         });
         stage.until_contenders(who + 2).await;
     }

@@ -1,4 +1,4 @@
-//! Lists the holders and the waiters.
+//! `participants`, which lists the holders and the waiters.
 
 use std::time::{Duration, SystemTime};
 

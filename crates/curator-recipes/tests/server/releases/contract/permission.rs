@@ -191,8 +191,8 @@ pub(super) async fn a_contender_that_may_not_create_gets_an_error_and_the_holder
     }
 }
 
-/// The reply to the create has the node's name, so the node is deleted although its directory may
-/// not be listed.
+/// The reply to the create has the node's name, so the node is deleted even though the contender
+/// cannot list its directory.
 pub(super) async fn a_contender_that_may_create_and_not_list_gets_an_error_and_leaves_no_node(
     kind: Kind,
 ) {

@@ -13,8 +13,7 @@ pub(super) struct Stage {
     pub(super) server: &'static TestingServer,
     /// Observes the lock, and holds it when other clients have to wait.
     pub(super) admin: CuratorClient,
-    /// Set if no other test uses the server, so that all watches of the server are those of the
-    /// lock.
+    /// Set if no other test uses the server, so that all watches of the server belong to the lock.
     quiet: Option<QuietServer>,
 }
 

@@ -11,7 +11,7 @@ impl Kind {
         match self {
             // A writer before every two readers.
             Self::Read if who.is_multiple_of(3) => self.blocker().lock(client, path),
-            // In an order that depends on `who`.
+            // The order of the paths depends on `who`.
             Self::Paths => Self::paths(client, path, who),
             _ => self.lock(client, path),
         }
@@ -33,7 +33,8 @@ impl Kind {
             // The holder's node, whose deletion only causes another read; or the list of leases.
             Self::Write | Self::SemaphoreMutex | Self::Semaphore => 1,
             Self::Paths => 6,
-            // The holder's node and its own; for the multi-lock, those of its first lock only.
+            // The holder's node and the waiter's own node; for the multi-lock, only the nodes of
+            // its first lock.
             Self::Mutex | Self::NonReentrantMutex | Self::Read | Self::Locks => 2,
             Self::Leases | Self::SharedLimit => unreachable!("not in the contract"),
         }
