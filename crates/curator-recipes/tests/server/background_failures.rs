@@ -29,7 +29,7 @@ fn logged(test: impl AsyncFnOnce(&Logs)) {
     logs.capture_call(|| runtime.block_on(test(&logs)));
 }
 
-/// A directory in which the client behind the proxy misses a permission.
+/// A directory in which the client behind the proxy lacks a permission.
 struct Denied {
     proxy: FaultProxy,
     client: CuratorClient,
@@ -65,8 +65,8 @@ impl Denied {
         until(async || requests_of(&self.proxy, op) >= before + ATTEMPTS).await;
     }
 
-    /// Checks that repeated failures are logged once, and their end once, after the permission is
-    /// granted.
+    /// Checks that repeated failures are logged once, and the recovery once, after the permission
+    /// is granted.
     async fn assert_logged_once(
         &self,
         logs: &Logs,
@@ -120,7 +120,7 @@ fn is_denied(error: Option<&Error>) -> bool {
 }
 
 #[test]
-fn a_latch_without_permission_to_create_its_node_logs_this_once_and_leads_when_it_is_granted() {
+fn a_latch_without_permission_logs_this_once_and_leads_when_it_is_granted() {
     logged(async |logs| {
         let denied = Denied::with(path("latch-denied"), Permission::READ).await;
         let latch = LeaderLatch::builder(&denied.client, &denied.path)
@@ -142,8 +142,7 @@ fn a_latch_without_permission_to_create_its_node_logs_this_once_and_leads_when_i
 }
 
 #[test]
-fn a_selector_without_permission_to_create_its_node_logs_this_once_and_takes_part_when_it_is_granted()
- {
+fn a_selector_without_permission_logs_this_once_and_takes_part_when_it_is_granted() {
     logged(async |logs| {
         let denied = Denied::with(path("selector-denied"), Permission::READ).await;
         let selector = LeaderSelector::builder(&denied.client, &denied.path)
@@ -209,8 +208,7 @@ fn a_selector_that_waits_in_the_queue_has_no_error() {
 }
 
 #[test]
-fn an_observer_without_permission_to_read_logs_this_once_and_reports_the_leader_when_it_is_granted()
-{
+fn an_observer_without_permission_logs_this_once_and_reports_the_leader_when_it_is_granted() {
     logged(async |logs| {
         let denied = Denied::with(path("observer-denied"), Permission::CREATE).await;
         let observer = LeaderObserver::observe_latch(&denied.client, &denied.path).unwrap();
@@ -232,7 +230,7 @@ fn an_observer_without_permission_to_read_logs_this_once_and_reports_the_leader_
 }
 
 #[test]
-fn a_config_without_permission_to_read_logs_this_once_and_is_current_when_it_is_granted() {
+fn a_config_without_permission_logs_this_once_and_is_current_when_it_is_granted() {
     logged(async |logs| {
         let denied = Denied::with(path("config-denied"), Permission::ALL).await;
         let decode = |data: &[u8]| std::str::from_utf8(data).map(str::to_owned);

@@ -31,7 +31,7 @@ async fn end_sessions(proxy: &FaultProxy) {
     }
 }
 
-/// Checks that the cache has caught up with the servers, and has the same nodes.
+/// Waits until the cache has caught up with the servers, and checks that it has the same nodes.
 pub(crate) async fn assert_equals_servers(cache: &CuratorCache, client: &CuratorClient) {
     let snapshot = soon(cache.caught_up()).await.unwrap();
     client.sync("/").await.unwrap();
@@ -356,13 +356,13 @@ async fn a_cache_that_has_caught_up_contains_every_change_of_a_transaction() {
     for round in 0..50 {
         let text = round.to_string();
         let path_of = |node: &str| format!("{root}{node}");
-        let both = writer
+        writer
             .transaction()
             .set_data(path_of("/b"), &text, None)
             .unwrap()
             .set_data(path_of("/a"), &text, None)
-            .unwrap();
-        both.create(path_of("/a/t"), &text, CreateMode::Persistent)
+            .unwrap()
+            .create(path_of("/a/t"), &text, CreateMode::Persistent)
             .unwrap()
             .commit()
             .await

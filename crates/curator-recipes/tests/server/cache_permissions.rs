@@ -235,11 +235,13 @@ async fn an_unreadable_node_that_is_created_with_readable_descendants_is_found_b
     let scene = Scene::new("cache-denied-later").await;
     let cache = cache(&scene.client, &scene.root).start().unwrap();
     soon(cache.ready()).await.unwrap();
-    let create = scene
+    scene
         .owner
         .create()
-        .with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
-    create.for_path(scene.path_of("/c"), "").await.unwrap();
+        .with_acl([Acl::new(Permission::ALL, AuthId::authed())])
+        .for_path(scene.path_of("/c"), "")
+        .await
+        .unwrap();
     for below in ["/c/x", "/c/x/y"] {
         scene
             .owner
@@ -279,8 +281,8 @@ async fn an_unreadable_node_that_is_created_with_readable_descendants_is_found_b
         .await;
 }
 
-/// The event of the child arrives together with the reply that shows its parent to be readable and
-/// empty.
+/// The event of the child arrives together with the reply that shows that its parent is readable
+/// and empty.
 #[tokio::test]
 async fn a_child_that_is_created_while_its_parent_becomes_readable_is_found() {
     let scene = Scene::new("cache-denied-parent").await;

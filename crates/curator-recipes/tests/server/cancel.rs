@@ -1,4 +1,4 @@
-//! A future may be dropped at any await point, or no longer be polled: no node leaks, and no
+//! A future may be dropped at any await point, or may no longer be polled: no node leaks, and no
 //! contender is stuck.
 
 use curator_test::OpCode;

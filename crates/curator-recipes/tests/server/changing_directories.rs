@@ -255,8 +255,11 @@ async fn many_multi_locks_of_deep_paths_in_one_client_stay_below_its_limit_of_re
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_and_latches_are_acquired_while_the_server_removes_empty_directories() {
     const CLIENTS: usize = 6;
-    let often = TestingServer::builder().container_check_interval(Duration::from_millis(5));
-    let server = often.start().await.unwrap();
+    let server = TestingServer::builder()
+        .container_check_interval(Duration::from_millis(5))
+        .start()
+        .await
+        .unwrap();
     let together = &Barrier::new(CLIENTS);
     let mut clients = Vec::new();
     for who in 0..CLIENTS {

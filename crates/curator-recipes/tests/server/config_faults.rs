@@ -1,4 +1,4 @@
-//! A config through lost connections and sessions, missing permissions, and servers that have lost
+//! A config after lost connections and sessions, without permissions, and on servers that have lost
 //! data.
 
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
             "replaced and written",
         ] {
             let case = format!("{change}, new session: {new_session}");
-            // With this timeout, no read times out during the outage and reveals the lost
+            // With this timeout, no read times out during the outage, which would reveal the lost
             // connection.
             let (proxy, client) =
                 behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(3_600)))

@@ -13,10 +13,10 @@ pub(crate) struct Operation {
     /// an `exists` request; `(look)` is sent only to [old servers](Self::pipelines). `the event`
     /// and `nothing` are not requests.
     pub(crate) sends: &'static str,
-    /// Requests and round trips of Curator 5.9, which no test of this crate counts. Table `cycles`:
-    /// measured manually; the bench counts them too, except the read lock of a writer. Leader
-    /// latch: counted by a proxy, except `leader()`, which is taken from Curator's source.
-    /// Persistent node: taken from Curator's source.
+    /// Requests and round trips of Curator 5.9, which no test of this crate counts. The table
+    /// `cycles` was measured manually; the bench counts it too, except the read lock of a writer. A
+    /// proxy counted the requests of the leader latch, except `leader()`, which is taken from
+    /// Curator's source, as is the persistent node.
     pub(crate) curator: Option<(u64, u64)>,
 }
 
@@ -28,8 +28,8 @@ impl Operation {
         }
     }
 
-    /// The requests of each pipeline: verbs and numbers. Old servers do not return the stats of new
-    /// nodes in the reply to a transaction: those older than 3.7.2, and 3.8.0 to 3.8.1.
+    /// The requests of each pipeline: verbs and numbers. Old servers (older than 3.7.2, and 3.8.0
+    /// to 3.8.1) do not return the stats of new nodes in the reply to a transaction.
     pub(crate) fn pipelines(&self, on_old_servers: bool) -> Vec<Vec<(&'static str, u64)>> {
         self.sends
             .split("; ")

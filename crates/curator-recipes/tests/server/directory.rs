@@ -48,7 +48,7 @@ async fn dropped_at(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_acquire_dropped_at_any_request_leaves_no_unused_directory() {
-    // Only one lock of each way to create directories.
+    // One lock for each way in which locks create their directories.
     for kind in [Kind::Mutex, Kind::Paths, Kind::Semaphore, Kind::SharedLimit] {
         let (proxy, client) = behind_proxy().await;
         let mut dropped = 0;

@@ -37,7 +37,7 @@ fn most_holders(client: &CuratorClient, lock: &AnyLock, owned: bool) -> usize {
         let lock = lock.clone();
         let client = client.clone();
         let witness = witness.clone();
-        let task = async move {
+        let acquire_and_hold = async move {
             let owner = OwnerId::new();
             let guard = if owned {
                 lock.acquire_as(&owner).await.unwrap()
@@ -49,7 +49,7 @@ fn most_holders(client: &CuratorClient, lock: &AnyLock, owned: bool) -> usize {
             };
             hold(guard, who, &client, &witness).await;
         };
-        pool.spawner().spawn_local(task).unwrap();
+        pool.spawner().spawn_local(acquire_and_hold).unwrap();
     }
     pool.run();
     assert_eq!(witness.left(), 4, "{:?}", lock.paths());

@@ -120,7 +120,7 @@ fn a_forked_child_holds_no_lock_and_its_drops_release_nothing_of_the_parent() {
                 drop(client);
             });
 
-            // Any request of the child would have arrived before this one.
+            // Any request of the child would have arrived before this request.
             home.block_on(client.check_exists("/")).unwrap();
             assert_eq!(
                 without_probes(&proxy).into_iter().collect::<Vec<_>>(),

@@ -325,7 +325,7 @@ async fn a_run_waits_for_its_servers_and_can_be_stopped_meanwhile() {
     until(async || first.selector.has_leadership()).await;
 }
 
-/// The job always has work, like one that reads from a full channel.
+/// The job always has work, like a job that reads from a full channel.
 #[tokio::test]
 async fn a_busy_job_can_be_shut_down_and_interrupted() {
     let client = connected().await;

@@ -57,8 +57,8 @@ async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another
     first.abort();
 }
 
-/// In Curator, an interrupt at the end of a job, or a second one, ended the run or the next term:
-/// CURATOR-73, 518, 671.
+/// In Curator, an interrupt at the end of a job, or a second interrupt, ended the run or the next
+/// term: CURATOR-73, 518, 671.
 // Runs on one thread, so that all interrupts come before the next term.
 #[tokio::test]
 async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_term() {

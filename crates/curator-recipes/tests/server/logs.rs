@@ -194,7 +194,7 @@ async fn a_loss_is_logged_once() {
     let path = path("logs/lost");
     for reason in LOSSES {
         let logs = Logs::at(Level::DEBUG);
-        let losing = logs.capture(async {
+        logs.capture(async {
             let guard = mutex(&holder, &path).acquire().await.unwrap();
             let handle = guard.loss();
             if reason == LossReason::NodeDeleted {
@@ -211,8 +211,8 @@ async fn a_loss_is_logged_once() {
             soon(handle).await;
             check_hold(&logs.lines("hold")[1], &path, &guard);
             guard.release().await.unwrap_err();
-        });
-        losing.await;
+        })
+        .await;
         assert_eq!(logs.messages("hold"), ["owned", "lost"], "{reason}");
         let lost = logs.lines("hold").remove(1);
         lost.get("held");
@@ -229,10 +229,10 @@ async fn log_lines_are_short_and_contain_no_secret() {
     )];
     let once_more = RetryNTimes::new(1, Duration::from_millis(10)).unwrap();
     let (proxy, admin) = behind_proxy_with(|builder| {
-        let builder = builder
+        builder
             .authorization("digest", "orders:open-sesame")
-            .retry_policy(once_more);
-        builder.connection_timeout(Duration::from_millis(500))
+            .retry_policy(once_more)
+            .connection_timeout(Duration::from_millis(500))
     })
     .await;
     let dir = path("logs/long");

@@ -57,16 +57,18 @@ impl Measured {
     /// The nonzero metrics of mutexes with this name; for a histogram, its count.
     fn of_locks(&self, name: &str) -> BTreeMap<String, f64> {
         let labels = format!("kind=\"mutex\",lock=\"{name}\"");
-        let short = self.all().into_iter().filter_map(|(key, value)| {
-            let key = key
-                .strip_prefix("curator_lock_")?
-                .replace(&labels, "")
-                .replace("{,", " {")
-                .replace("{}", "");
-            let is_of_lock = !key.contains("quantile") && !key.ends_with("_sum");
-            (is_of_lock && value != 0.0).then_some((key, value))
-        });
-        short.collect()
+        self.all()
+            .into_iter()
+            .filter_map(|(key, value)| {
+                let key = key
+                    .strip_prefix("curator_lock_")?
+                    .replace(&labels, "")
+                    .replace("{,", " {")
+                    .replace("{}", "");
+                let is_of_lock = !key.contains("quantile") && !key.ends_with("_sum");
+                (is_of_lock && value != 0.0).then_some((key, value))
+            })
+            .collect()
     }
 }
 
@@ -140,7 +142,7 @@ fn each_outcome_of_an_acquire_is_counted() {
         let (released, acquired) = tokio::join!(
             async {
                 // The node of the dropped acquire may still exist, so the number of nodes does not
-                // show that this one waits.
+                // show that this acquire waits.
                 until(async || queued() > before).await;
                 guard.release().await
             },
@@ -345,7 +347,7 @@ fn clients_without_a_name_share_their_series() {
                 .start()
                 .unwrap();
             soon(cache.ready()).await.unwrap();
-            // The client and the session of its cache. Unnamed clients of other tests count too.
+            // Counts the client and the session of its cache, and unnamed clients of other tests.
             assert!(measured.exported("curator_client_open") >= 2.0);
             client.close().await.unwrap();
             series.push(

@@ -85,11 +85,10 @@ async fn the_client_accepts_the_paths_of_every_lock_in_any_namespace() {
                 .paths(),
             several.paths()
         );
-        let transaction = guard
+        guard
             .transaction()
             .create("/note", "", CreateMode::Persistent)
-            .unwrap();
-        transaction
+            .unwrap()
             .delete(guard.node(), None)
             .unwrap()
             .commit()

@@ -166,9 +166,11 @@ async fn leases_created_after_the_overflow_are_found_after_a_lost_reply() {
     const LEASES: &str = "/leases-found/leases";
     let (server, steady) = server_at(i32::MAX, LEASES).await;
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let unlucky = builder(&proxy.connect_string(), LONG_SESSION)
-        .operation_timeout(Duration::from_millis(300));
-    let client = unlucky.connect().await.unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION)
+        .operation_timeout(Duration::from_millis(300))
+        .connect()
+        .await
+        .unwrap();
     let semaphore = InterProcessSemaphoreV2::new(&client, "/leases-found", 3).unwrap();
     for fault in [FaultProxy::cut_before_reply, FaultProxy::cut_before_request] {
         proxy.reset_counts();

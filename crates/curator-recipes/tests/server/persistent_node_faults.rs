@@ -694,8 +694,8 @@ async fn a_node_is_refused_until_the_list_that_finds_it_is_permitted() {
         .await
         .unwrap();
     proxy.swallow_next_reply(OpCode::Create2);
-    let builder = PersistentNode::builder(&client, format!("{dir}/n-")).unwrap();
-    let node = builder
+    let node = PersistentNode::builder(&client, format!("{dir}/n-"))
+        .unwrap()
         .mode(CreateMode::EphemeralSequential)
         .with_protection()
         .start();
@@ -817,6 +817,11 @@ fn repeated_losses_of_a_persistent_node_are_logged_three_times_a_minute() {
         let expected = [&["created"], each, each, each].concat();
         let _row = Row::of(mode);
         let logs = Logs::at(Level::INFO);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let start = std::time::Instant::now();
         let work = async {
             let client = connected().await;
             let others = connected().await;
@@ -850,11 +855,6 @@ fn repeated_losses_of_a_persistent_node_are_logged_three_times_a_minute() {
             }
             soon(node.close()).await.unwrap();
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let start = std::time::Instant::now();
         logs.capture_call(|| runtime.block_on(work));
         let messages: Vec<_> = logs
             .all()

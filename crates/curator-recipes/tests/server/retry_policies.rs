@@ -295,7 +295,7 @@ async fn each_recipe_asks_the_policy_of_the_client_with_which_it_was_made() {
         Box::pin(async { view.create().for_path("/created", "").await.is_ok() }),
     )
     .await;
-    // The task of the latch asks at its next attempt to join the queue, and tries again.
+    // The task of the latch asks the policy after each failed attempt to join the queue.
     let latch = latch.start();
     until_simulated(async || policy.calls.lock().unwrap().len() > 1).await;
     assert_eq!(of_client.taken().len(), 0);
@@ -316,7 +316,7 @@ async fn a_release_is_repeated_by_the_policy_of_its_lock() {
             Err(Error::ReleasePending { .. }) => assert!(!is_released),
             Err(error) => panic!("{error}"),
         }
-        // One more failure may be that the connection is still down.
+        // A further failure is possible while the connection is still down.
         assert!((1..=retries.max(1) as usize).contains(&policy.taken().len()));
         client.janitor().idle().await;
         assert_eq!(children(&client, "/releases").await, [""; 0]);

@@ -229,11 +229,10 @@ async fn no_debug_output_of_a_recipe_contains_data() {
         .await
         .unwrap();
     soon(node.close()).await.unwrap();
-    let is_deleted = |event: &str| event.starts_with("Deleted");
     soon(async {
         while let Some(event) = events.next().await {
             check(&event);
-            if is_deleted(&format!("{event:?}")) {
+            if format!("{event:?}").starts_with("Deleted") {
                 break;
             }
         }

@@ -276,7 +276,7 @@ async fn increment_while(
     (changed.pre_value, changed.post_value)
 }
 
-/// If a client took an equal write of another client for its own, one of two increments would be
+/// If a client mistook an equal write of another client for its own, one of two increments would be
 /// lost. Netflix's Curator did not detect a deletion (its issue 187), and Curator's shared value
 /// ignored version 0 (CURATOR-329).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -316,7 +316,7 @@ async fn an_equal_write_of_another_client_a_deletion_and_a_replacement_are_detec
         replace(7).await;
         assert!(!number.compare_and_set(&1, 2).await.unwrap());
         assert_eq!(number.increment().await.unwrap().post_value, 8);
-        // Replaced between the read, which finds version 1, and the write.
+        // The node is replaced between the read, which finds version 1, and the write.
         assert_eq!(
             increment_while(&number, async || replace(20).await).await,
             (20, 21)

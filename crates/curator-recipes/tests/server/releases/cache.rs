@@ -1,4 +1,4 @@
-//! Caches without a fault: what they load, which changes they report and in which order, and the
+//! Caches without a fault: what they load, which changes they report and in which order, and their
 //! cost.
 
 use std::collections::BTreeMap;
@@ -294,11 +294,11 @@ async fn a_cache_loads_and_catches_up_while_directories_are_created_all_the_time
     let growing = async {
         for number in 0_usize.. {
             let [directory, child] = ["", "/child"].map(|below| format!("{root}/{number}{below}"));
-            let both = writer
+            writer
                 .transaction()
                 .create(directory, "", CreateMode::Persistent)
-                .unwrap();
-            both.create(child, "", CreateMode::Persistent)
+                .unwrap()
+                .create(child, "", CreateMode::Persistent)
                 .unwrap()
                 .commit()
                 .await

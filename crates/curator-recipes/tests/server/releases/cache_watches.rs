@@ -345,8 +345,11 @@ async fn a_watch_with_a_lost_reply_is_removed_after_its_cache_has_ended() {
 #[tokio::test]
 async fn a_server_without_persistent_watches_ends_the_cache_immediately() {
     let manager = "org.apache.zookeeper.server.watch.WatchManagerOptimized";
-    let builder = TestingServer::builder().system_property("zookeeper.watchManagerName", manager);
-    let server = builder.start().await.unwrap();
+    let server = TestingServer::builder()
+        .system_property("zookeeper.watchManagerName", manager)
+        .start()
+        .await
+        .unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = connect(&proxy.connect_string()).await;
     refuses_watches(&proxy, &client).await;

@@ -204,7 +204,7 @@ async fn open_fails_on_data_that_the_decoder_rejects() {
     }
 }
 
-/// The cause in the error of a timeout.
+/// The cause of a timeout error.
 fn timed_out(error: &ConfigError) -> &ClientError {
     match error {
         ConfigError::TimedOut { cause, .. } => cause,

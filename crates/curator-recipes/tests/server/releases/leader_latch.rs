@@ -350,11 +350,13 @@ async fn a_job_ends_with_its_term_and_a_transaction_fails_after_it() {
     let latch = latch(&client, &path);
     let leadership = until_leader(&latch).await;
     let written = format!("{path}-written");
-    let create = leadership
+    leadership
         .transaction()
         .create(&written, "1", CreateMode::Persistent)
+        .unwrap()
+        .commit()
+        .await
         .unwrap();
-    create.commit().await.unwrap();
     assert_eq!(leadership.run(async { 7 }).await.unwrap(), 7);
     assert_eq!(
         leadership
@@ -372,11 +374,13 @@ async fn a_job_ends_with_its_term_and_a_transaction_fails_after_it() {
         soon(job).await.unwrap().unwrap_err().reason,
         LossReason::Released
     );
-    let late = leadership
+    let error = leadership
         .transaction()
         .set_data(&written, "2", None)
-        .unwrap();
-    let error = late.commit().await.unwrap_err();
+        .unwrap()
+        .commit()
+        .await
+        .unwrap_err();
     assert!(
         matches!(&error, Error::Lost(lost) if lost.reason == LossReason::Released),
         "{error}"
@@ -395,11 +399,13 @@ async fn without_permission_to_delete_its_node_a_participant_leaves_only_once_it
             AuthId::anyone(),
         )]
     };
-    let create = client
+    client
         .create()
         .creating_parent_containers()
-        .with_acl(acl(Permission::CREATE));
-    create.for_path(&path, "").await.unwrap();
+        .with_acl(acl(Permission::CREATE))
+        .for_path(&path, "")
+        .await
+        .unwrap();
     let leader = latch(&client, &path);
     let node = until_leader(&leader).await.node().clone();
     let follower = latch(&client, &path);

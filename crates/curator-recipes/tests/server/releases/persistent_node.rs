@@ -93,8 +93,10 @@ pub(crate) async fn create_node(client: &CuratorClient, path: &str, mode: Create
 
 /// Replaces the node in one transaction.
 pub(crate) async fn replace(client: &CuratorClient, path: &str) {
-    let delete = client.transaction().delete(path, None).unwrap();
-    delete
+    client
+        .transaction()
+        .delete(path, None)
+        .unwrap()
         .create(path, "theirs", CreateMode::Persistent)
         .unwrap()
         .commit()
@@ -281,7 +283,7 @@ async fn the_second_process_at_a_path_waits_until_the_first_closes_its_node() {
     assert!(!exists(&one, &path).await);
 }
 
-/// The two persistent nodes share one session, and neither takes the other's node for its own.
+/// The two persistent nodes share one session, and neither mistakes the other's node for its own.
 #[tokio::test]
 async fn the_second_persistent_node_of_a_client_at_a_path_waits_for_the_first() {
     let client = connected().await;
@@ -459,10 +461,16 @@ async fn closing_an_adoption_that_may_not_write_leaves_the_node() {
 
 /// Deletes these nodes and their directory in one transaction.
 async fn delete_with_directory(client: &CuratorClient, dir: &str, nodes: &[String]) {
-    let deletes = nodes.iter().fold(client.transaction(), |deletes, node| {
-        deletes.delete(node, None).unwrap()
-    });
-    deletes.delete(dir, None).unwrap().commit().await.unwrap();
+    nodes
+        .iter()
+        .fold(client.transaction(), |deletes, node| {
+            deletes.delete(node, None).unwrap()
+        })
+        .delete(dir, None)
+        .unwrap()
+        .commit()
+        .await
+        .unwrap();
 }
 
 /// The server counts the children of a recreated directory from 0, and so gives new nodes the
@@ -581,22 +589,23 @@ async fn a_sequential_node_whose_name_is_taken_gets_another_number() {
 async fn a_node_whose_parents_may_not_be_created_is_refused_until_they_may() {
     let client = connected().await;
     let dir = path("kept-parents");
-    let create = client.create().creating_parent_containers();
-    create
+    client
+        .create()
+        .creating_parent_containers()
         .with_acl(anyone(Permission::READ | Permission::ADMIN))
         .for_path(&dir, "")
         .await
         .unwrap();
     let node = started(&client, &format!("{dir}/missing/parents/node"));
-    let is_refused = |state: &_| {
+    until_state(&node, |state| {
         matches!(
             state,
             PersistentNodeState::Refused {
                 error: ClientError::NoAuth { .. }
             }
         )
-    };
-    until_state(&node, is_refused).await;
+    })
+    .await;
     client
         .set_acl(&dir, anyone(Permission::ALL), None)
         .await
@@ -611,15 +620,15 @@ async fn an_ephemeral_parent_and_an_unsupported_mode_are_reported_as_refused() {
     let dir = path("kept-no-children");
     create_node(&client, &dir, CreateMode::Ephemeral, "").await;
     let node = started(&client, &format!("{dir}/node"));
-    let is_refused = |state: &_| {
+    until_state(&node, |state| {
         matches!(
             state,
             PersistentNodeState::Refused {
                 error: ClientError::NoChildrenForEphemerals { .. }
             }
         )
-    };
-    until_state(&node, is_refused).await;
+    })
+    .await;
     client.delete().for_path(&dir).await.unwrap();
     created(&node).await;
     let server = TestingServer::builder()

@@ -103,11 +103,13 @@ async fn create(client: &CuratorClient, dir: &str, kind: &str) -> ZPath {
         "{dir}/_c_{}-{kind}-",
         curator_recipes::driver::Uuid::new_v4()
     );
-    let create = client
+    client
         .create()
         .creating_parent_containers()
-        .with_mode(CreateMode::EphemeralSequential);
-    create.for_path(name, "127.0.0.1").await.unwrap()
+        .with_mode(CreateMode::EphemeralSequential)
+        .for_path(name, "127.0.0.1")
+        .await
+        .unwrap()
 }
 
 /// Curator's Java semaphore creates its queue node and then its lease node, waits until the number

@@ -75,11 +75,13 @@ async fn semaphore_nodes_have_the_paths_and_data_of_curator() {
 }
 
 async fn create_foreign(client: &CuratorClient, dir: &str, name: &str) {
-    let create = client
+    client
         .create()
         .creating_parent_containers()
-        .with_mode(CreateMode::Persistent);
-    create.for_path(format!("{dir}/{name}"), "").await.unwrap();
+        .with_mode(CreateMode::Persistent)
+        .for_path(format!("{dir}/{name}"), "")
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,8 +15,10 @@ pub(super) async fn an_acquire_of_a_held_lock_dropped_at_every_await_leaves_noth
         let guard = stage.blocker().acquire().await.unwrap();
         let held = stage.nodes().await;
         let lock = stage.lock(&waiter);
-        let acquiring = async move { lock.acquire().await.unwrap() };
-        let mut contending = tokio::spawn(drop_after(acquiring, polls));
+        let mut contending = tokio::spawn(drop_after(
+            async move { lock.acquire().await.unwrap() },
+            polls,
+        ));
         let mut was_waiting = false;
         tokio::select! {
             outcome = &mut contending => assert!(outcome.unwrap().is_none(), "the waiter acquired a held lock"),

@@ -36,9 +36,11 @@ pub(super) async fn participants_are_listed_with_their_data_and_ownership(kind: 
     let mut acquiring = Vec::new();
     let began = SystemTime::now();
     for number in 0..3 {
-        let connecting = builder(&stage.server.connect_string(), LONG_SESSION);
-        let connecting = connecting.default_lock_data(format!("contender {number}").into_bytes());
-        let client = connecting.connect().await.unwrap();
+        let client = builder(&stage.server.connect_string(), LONG_SESSION)
+            .default_lock_data(format!("contender {number}").into_bytes())
+            .connect()
+            .await
+            .unwrap();
         sessions.push(client.session().await.unwrap().id());
         acquiring.push(stage.acquiring(&client));
         stage.until_contenders(number + 1).await;

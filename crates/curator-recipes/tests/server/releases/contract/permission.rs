@@ -49,10 +49,12 @@ impl AclProvider for OwnerAcls {
 /// A client authenticated as the owner.
 pub(crate) async fn owner(acls: OwnerAcls) -> CuratorClient {
     let connect_string = TestingServer::shared().await.connect_string();
-    let owner = builder(&connect_string, LONG_SESSION)
+    builder(&connect_string, LONG_SESSION)
         .authorization("digest", "owner:secret")
-        .acl_provider(acls);
-    owner.connect().await.unwrap()
+        .acl_provider(acls)
+        .connect()
+        .await
+        .unwrap()
 }
 
 /// Checks the permission that all clients have on the node.

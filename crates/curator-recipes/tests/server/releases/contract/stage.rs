@@ -112,18 +112,20 @@ impl Stage {
             return self.server.total_watch_count().await.unwrap();
         }
         let watches = self.server.watches_by_path().await.unwrap();
-        let of_the_lock = watches
+        watches
             .iter()
-            .filter(|(watched, _)| watched.starts_with(&self.path));
-        of_the_lock.map(|(_, sessions)| sessions.len() as u64).sum()
+            .filter(|(watched, _)| watched.starts_with(&self.path))
+            .map(|(_, sessions)| sessions.len() as u64)
+            .sum()
     }
 
     /// Checks that the client's janitor has no work left, no node or watch of the lock is left, and
     /// the lock is free.
     pub(super) async fn free(&self, client: &CuratorClient) {
         self.no_trace(client).await;
-        let guard = soon(self.blocker().try_acquire()).await.unwrap();
-        guard
+        soon(self.blocker().try_acquire())
+            .await
+            .unwrap()
             .expect("the lock is not free")
             .release()
             .await

@@ -43,19 +43,19 @@ pub(super) async fn a_guarded_transaction_is_applied_as_a_whole_or_its_failed_op
     );
     assert_eq!(data(&stage.admin, &account).await, "100");
 
-    let transaction = guard
+    let results = guard
         .transaction()
         .check(&account, Some(0))
         .unwrap()
         .set_data(&account, "90", None)
-        .unwrap();
-    let transaction = transaction
+        .unwrap()
         .create(format!("{account}/new"), "note", CreateMode::Persistent)
-        .unwrap();
-    let transaction = transaction
+        .unwrap()
         .delete(format!("{account}/new"), Some(0))
+        .unwrap()
+        .commit()
+        .await
         .unwrap();
-    let results = transaction.commit().await.unwrap();
     let [
         TransactionResult::Checked,
         TransactionResult::DataSet(stat),
