@@ -190,7 +190,7 @@ async fn the_states_of_a_latch_agree_when_its_term_begins_and_ends() {
         let latch = LeaderLatch::builder(&client, path("step-latch"))
             .unwrap()
             .start();
-        let begun = |latch: LeaderLatch| {
+        let until_term_begins = |latch: LeaderLatch| {
             in_wake(async move {
                 if way == "leadership" {
                     latch.leadership().await.unwrap();
@@ -205,30 +205,30 @@ async fn the_states_of_a_latch_agree_when_its_term_begins_and_ends() {
             })
         };
         assert_eq!(
-            begun(latch.clone()).await,
+            until_term_begins(latch.clone()).await,
             ((true, true, true), true),
             "{way}"
         );
-        let aside = latch.clone();
-        let ended = latch.clone();
+        let watched = latch.clone();
         let ended = in_wake(async move {
-            let _ = ended
+            let _ = watched
                 .state()
                 .wait_for(|state| !state.is_leader())
                 .await
                 .unwrap();
-            leads(&ended)
+            leads(&watched)
         });
-        let aside = in_wake(async move {
-            aside.stand_aside().await.unwrap();
-            leads(&aside)
+        let leaving = latch.clone();
+        let stood_aside = in_wake(async move {
+            leaving.stand_aside().await.unwrap();
+            leads(&leaving)
         });
         assert_eq!(
-            tokio::join!(ended, aside),
+            tokio::join!(ended, stood_aside),
             ((false, false, false), (false, false, false)),
             "{way}"
         );
-        let again = begun(latch.clone());
+        let again = until_term_begins(latch.clone());
         latch.stand_by();
         assert_eq!(again.await, ((true, true, true), true), "{way}");
         let closed = in_wake(async move {

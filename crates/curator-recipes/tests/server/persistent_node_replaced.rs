@@ -108,7 +108,7 @@ async fn a_close_behind_a_long_reply_does_not_delete_a_foreign_replacement() {
     let path = path("kept-behind");
     let node = configured(&client, &path).start();
     created(&node).await;
-    // Longer than one read of the client, and short enough for the buffers of the system.
+    // The data is longer than one read of the client, and fits into the buffers of the system.
     client
         .create()
         .for_path(&long, vec![7; 40_000])

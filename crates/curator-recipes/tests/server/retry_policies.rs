@@ -214,20 +214,19 @@ async fn a_closure_decides_by_the_kind_of_error() {
 /// Each call fails, and asks only the policy of its view.
 #[tokio::test(start_paused = true)]
 async fn each_recipe_asks_the_policy_of_the_client_with_which_it_was_made() {
-    let of_client = Recording::new(RetryNTimes::new(1, PAUSE).unwrap());
-    let policy = Recording::new(none());
-    let client_policy = of_client.clone();
+    let client_policy = Recording::new(RetryNTimes::new(1, PAUSE).unwrap());
+    let view_policy = Recording::new(none());
     let (_simulation, process, client) = simulated(|builder| {
         builder
             .connection_timeout(CONNECTION_TIMEOUT)
-            .retry_policy(client_policy)
+            .retry_policy(client_policy.clone())
     })
     .await;
     // The namespace of a view is independent of its policy.
     let view = client
         .using_namespace("")
         .unwrap()
-        .using_retry_policy(policy.clone())
+        .using_retry_policy(view_policy.clone())
         .using_namespace("")
         .unwrap();
     // The client creates locks on the same paths first, and with them the state that all locks on
@@ -236,7 +235,7 @@ async fn each_recipe_asks_the_policy_of_the_client_with_which_it_was_made() {
         let lock = |kind: Kind| kind.lock(client, &format!("/{kind:?}"));
         Kind::all().map(lock).collect::<Vec<_>>()
     };
-    let _of_client = locks(&client);
+    let _client_locks = locks(&client);
     let locks = locks(&view);
     let number = DistributedAtomicLong::new(&view, "/number").unwrap();
     let promoted = number.clone().exactly_once("/receipt").unwrap();
@@ -244,18 +243,18 @@ async fn each_recipe_asks_the_policy_of_the_client_with_which_it_was_made() {
     let count = SharedCount::new(&view, "/count", 0).unwrap();
     let latch = LeaderLatch::builder(&view, "/latch").unwrap();
     unplug_process(&process, &client).await;
-    of_client.taken();
-    policy.taken();
+    client_policy.taken();
+    view_policy.taken();
     let check = async |what: &str, call: BoxFuture<'_, bool>| {
         assert!(!call.await, "{what} succeeded without a server");
-        let calls = policy.taken();
+        let calls = view_policy.taken();
         let is_not_connected = |error| matches!(error, &Some(ClientError::NotConnected { .. }));
         assert!(
             !calls.is_empty() && calls.iter().all(|(.., error)| is_not_connected(error)),
             "{what}: {calls:?}"
         );
         assert_eq!(
-            of_client.taken().len(),
+            client_policy.taken().len(),
             0,
             "{what} asked the policy of the client"
         );
@@ -297,8 +296,8 @@ async fn each_recipe_asks_the_policy_of_the_client_with_which_it_was_made() {
     .await;
     // The task of the latch asks the policy after each failed attempt to join the queue.
     let latch = latch.start();
-    until_simulated(async || policy.calls.lock().unwrap().len() > 1).await;
-    assert_eq!(of_client.taken().len(), 0);
+    until_simulated(async || view_policy.calls.lock().unwrap().len() > 1).await;
+    assert_eq!(client_policy.taken().len(), 0);
     process.refuse(false);
     assert!(latch.leadership().await.unwrap().is_valid());
 }
