@@ -70,8 +70,7 @@ async fn a_node_replaced_during_an_outage_is_reported_as_deleted_and_created() {
     while next(&mut events, &root).await != "ready" {}
     unplug(&proxy, &client).await;
     until_stale(&cache).await;
-    // `b` is replaced by a node with the same version, `a` by one with as many changes of its
-    // children as before.
+    // `b` is replaced by a node with the same version, and `a` by a node with the same `cversion`.
     writer.delete().for_path(format!("{root}/b")).await.unwrap();
     writer
         .create()
@@ -248,7 +247,7 @@ async fn a_resync_does_not_restart_a_catch_up_forever() {
 }
 
 /// A cache that cannot record all changes forgets them, and reads everything again. A reply that it
-/// receives after that may be from before the changes.
+/// receives after that may predate the changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_changes() {
     /// More changed nodes than a cache records.

@@ -183,7 +183,8 @@ async fn foreign_children_do_not_keep_a_participant_from_leading() {
     until_leader(&second).await;
 }
 
-/// Negative numbers sort first, so a newcomer would lead beside the leader.
+/// After the overflow, sequence numbers are negative and sort first, so a newcomer would lead
+/// beside the leader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_continues_after_a_sequence_overflow_and_newcomers_do_not_lead() {
     let (server, client) = server_at(i32::MAX - 1, "/latch").await;

@@ -829,9 +829,8 @@ fn repeated_losses_of_a_persistent_node_are_logged_three_times_a_minute() {
             let node = configured(&client, &format!("{dir}/n")).mode(mode).start();
             for _ in 0..10 {
                 let path = created(&node).await;
-                let transaction = others.transaction();
                 let czxid = others.check_exists(&path).await.unwrap().unwrap().czxid;
-                let transaction = transaction.delete(&path, None).unwrap();
+                let transaction = others.transaction().delete(&path, None).unwrap();
                 if mode.is_sequential() {
                     transaction
                         .create(&path, "theirs", CreateMode::Persistent)

@@ -44,7 +44,7 @@ fn none() -> impl RetryPolicy + Clone {
     retry_fn(|_| None)
 }
 
-/// A mutex and a multi-lock made with this view, on separate paths below `path`.
+/// A mutex and a multi-lock of this client or view, on separate paths below `path`.
 fn mutex_and_multi_lock(client: &CuratorClient, path: &str) -> [AnyLock; 2] {
     let multi =
         InterProcessMultiLock::non_reentrant(client, [format!("{path}/b"), format!("{path}/c")]);
