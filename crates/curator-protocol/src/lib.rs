@@ -4,7 +4,7 @@
 //! check the published code in every order of events and with every fault at every moment, within
 //! bounds. This crate is to `curator-recipes` what `quinn-proto` is to `quinn`.
 //!
-//! Applications use `curator-recipes`, which re-exports what they need of this crate: the
+//! Applications use `curator-recipes`, which re-exports what they need from this crate: the
 //! [`LockInternalsDriver`] and its [`Queue`].
 //!
 //! # Where to find what
@@ -33,7 +33,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Types that may grow are `non_exhaustive`; the others give their reason.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
-// A simulation repeats a run: no other clock, no other source of chance, no thread.
+// A simulation must be able to repeat a run, so this crate uses no real clock, no real randomness
+// and no thread.
 #![cfg_attr(
     not(test),
     warn(

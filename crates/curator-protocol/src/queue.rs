@@ -2,9 +2,9 @@
 
 /// The contenders of one lock, in order.
 ///
-/// Ordered by sequence number, which is the order of the creates. Nodes of one contender that share
-/// a number are ordered by name. Children that do not contend for the lock are left out, so foreign
-/// children block no contender.
+/// Sorted by sequence number, so in the order of the creates. Nodes of one contender that share a
+/// number are sorted by name. Children that do not contend for the lock are left out, so they block
+/// no contender.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
     pub(crate) entries: Vec<QueueEntry>,
@@ -49,7 +49,7 @@ impl Queue {
         self.entries.is_empty()
     }
 
-    /// The contender at a place; 0 is the first in the queue.
+    /// The contender at `place`. Place 0 is the first in the queue.
     #[must_use]
     pub fn get(&self, place: usize) -> Option<&QueueEntry> {
         self.entries.get(place)
@@ -66,7 +66,8 @@ impl Queue {
         self.entries.iter()
     }
 
-    /// The queue without the node at `place`. The same queue if there is no such place.
+    /// A copy of the queue without the node at `place`, or of the whole queue if there is no such
+    /// place.
     #[must_use]
     pub fn without(&self, place: usize) -> Self {
         let others = self.entries.iter().enumerate().filter(|(i, _)| *i != place);

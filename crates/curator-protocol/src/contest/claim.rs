@@ -1,4 +1,4 @@
-//! Takes the leases, for the first in a semaphore's queue.
+//! Takes the leases, for the contender that is first in a semaphore's queue.
 //!
 //! Only the first in the queue takes leases. So while a contender is first, the number of leases
 //! can only fall, and it need not list them again after the take, as Curator does. One transaction
@@ -23,7 +23,7 @@ pub(super) const LEASES: usize = 1;
     reason = "a runner of contests must handle every case"
 )]
 pub enum LeaseLimit {
-    /// This many; every contender uses the same number.
+    /// This number, which must be the same for every contender.
     Fixed(usize),
     /// A node contains the number.
     Shared,
@@ -59,7 +59,7 @@ pub(super) struct Claim {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
-    /// Not first in the queue yet. `LeaseReads` was read together with the last list.
+    /// Not first in the queue yet. `LeaseReads` came with the latest list of the queue.
     Queued(LeaseReads),
     Looking(LeaseReads),
     CreatingLimit(LeaseReads),
@@ -68,7 +68,8 @@ enum State {
     ReadingPlace(Limit),
     /// The outcome of the take is unknown.
     Recovering(Limit),
-    /// These leases are ours. Sent: a read of the first, for the transaction that created them.
+    /// These leases are ours. Sent: a read of the first lease, for the transaction that created
+    /// them.
     Inspecting(Limit, Vec<String>),
     Taken(Vec<OwnNode>),
 }
@@ -113,21 +114,25 @@ impl Claim {
 
     /// The requests that are sent with the first list of the queue; by a claim that does not wait,
     /// with every list.
-    pub(super) fn early_reads(&self) -> impl Iterator<Item = (usize, Request)> {
-        let limit = (self.limit == LeaseLimit::Shared).then_some((LEASES, Request::Limit));
-        [(LEASES, Request::List)].into_iter().chain(limit)
+    pub(super) fn early_reads(&self) -> Vec<(usize, Request)> {
+        let mut reads = vec![(LEASES, Request::List)];
+        if self.limit == LeaseLimit::Shared {
+            reads.push((LEASES, Request::Limit));
+        }
+        reads
     }
 
     /// Takes the answers that came with a list of the queue; none, if the list was sent alone.
     pub(super) fn read_early(&mut self, answers: Vec<(Request, Answer)>) -> Outcome {
         let mut known = LeaseReads::default();
-        self.note(&mut known, answers)?;
+        self.record(&mut known, answers)?;
         self.state = State::Queued(known);
         Ok(())
     }
 
-    /// How many leases others may take before too few are left for us, by the reads that came with
-    /// the latest list; `usize::MAX` if that was not read. `None` for a claim that waits.
+    /// How many leases others may take before too few are left for us, according to the reads that
+    /// came with the latest list; `usize::MAX` if these reads were not answered. `None` for a claim
+    /// that waits.
     ///
     /// # Errors
     ///
@@ -147,11 +152,10 @@ impl Claim {
             return Ok(Some(usize::MAX));
         };
         let total = leases.saturating_add(self.quantity);
-        limit
-            .leases
-            .checked_sub(total)
-            .map(Some)
-            .ok_or(End::Refused)
+        match limit.leases.checked_sub(total) {
+            Some(spare) => Ok(Some(spare)),
+            None => Err(End::Refused),
+        }
     }
 
     /// Starts the claim: our place is first in the queue. The reads that came with the latest list
@@ -222,7 +226,7 @@ impl Claim {
                     ..
                 },
             ) if ephemeral_owner == self.session_id => {
-                self.have(
+                self.finish(
                     names
                         .into_iter()
                         .map(|name| OwnNode { name, czxid })
@@ -286,7 +290,8 @@ impl Claim {
             (State::Queued(_), LeaseLimit::Fixed(leases)) => leases,
             _ => return false,
         };
-        (leases.saturating_sub(stuck) + 1..=leases).contains(&self.quantity)
+        let free = leases.saturating_sub(stuck);
+        free < self.quantity && self.quantity <= leases
     }
 
     /// Whether this child of the leases' directory is a lease. Other children are not counted.
@@ -321,23 +326,31 @@ impl Claim {
         requests: impl IntoIterator<Item = (usize, Request)>,
         pace: Pace,
     ) {
-        (self.state, self.pending, self.pace) = (state, requests.into_iter().collect(), pace);
+        self.state = state;
+        self.pending = requests.into_iter().collect();
+        self.pace = pace;
     }
 
     /// Requests everything that is not known yet.
     fn look(&mut self, known: LeaseReads, pace: Pace) {
         let known = self.with_fixed_limit(known);
-        let (limit, list) = match self.waits {
-            true => (Request::WatchLimit, Request::WatchList),
-            false => (Request::Limit, Request::List),
+        let (limit, list) = if self.waits {
+            (Request::WatchLimit, Request::WatchList)
+        } else {
+            (Request::Limit, Request::List)
         };
-        let limit = known.limit.is_none().then_some((LEASES, limit));
-        let leases = known.leases.is_none().then_some((LEASES, list));
-        self.request(State::Looking(known), limit.into_iter().chain(leases), pace);
+        let mut requests = Vec::new();
+        if known.limit.is_none() {
+            requests.push((LEASES, limit));
+        }
+        if known.leases.is_none() {
+            requests.push((LEASES, list));
+        }
+        self.request(State::Looking(known), requests, pace);
     }
 
     fn looked(&mut self, mut known: LeaseReads, answers: Vec<(Request, Answer)>) -> Outcome {
-        let no_limit = self.note(&mut known, answers)?;
+        let no_limit = self.record(&mut known, answers)?;
         match (known.leases, known.limit) {
             _ if no_limit => {
                 // If the limit is missing again and again, another client keeps deleting it.
@@ -366,7 +379,7 @@ impl Claim {
     }
 
     /// Records the answers in `known`. Returns whether the node that contains the limit is missing.
-    fn note(
+    fn record(
         &mut self,
         known: &mut LeaseReads,
         answers: Vec<(Request, Answer)>,
@@ -406,10 +419,10 @@ impl Claim {
     }
 
     fn take_answered(&mut self, limit: Limit, answer: Answer) -> Outcome {
-        // Not set if the server has denied the take.
+        // Stays false if the server has denied the take.
         self.may_exist &= matches!(answer, Answer::Taken(_) | Answer::Unknown);
         match answer {
-            Answer::Taken(leases) if leases.len() == self.quantity => self.have(leases),
+            Answer::Taken(leases) if leases.len() == self.quantity => self.finish(leases),
             Answer::LimitChanged => self.look(LeaseReads::default(), Pace::Now),
             Answer::PlaceWritten => self.read_place(limit, Pace::Now),
             Answer::Missing => return Err(End::Restart),
@@ -435,7 +448,7 @@ impl Claim {
         Ok(())
     }
 
-    fn have(&mut self, leases: Vec<OwnNode>) {
+    fn finish(&mut self, leases: Vec<OwnNode>) {
         self.may_exist = false;
         self.state = State::Taken(leases);
     }

@@ -1,4 +1,4 @@
-//! A contest in one queue: enters the queue, and finds its node again when the answer to its create
+//! Contends in one queue: enters the queue, and finds its node again when the answer to its create
 //! was lost.
 
 use std::collections::BTreeSet;
@@ -23,12 +23,12 @@ pub(super) struct Entry {
     pub(super) spare: Option<usize>,
     pub(super) state: State,
     pub(super) own: Option<OwnNode>,
-    /// How many nodes were before ours in the latest list, less those of the plan that were deleted
-    /// since; 0 once the queue is owned.
+    /// How many nodes were before ours in the latest list, minus the nodes of the plan that were
+    /// deleted since; 0 once the queue is owned.
     pub(super) place: usize,
     /// Whether a create was sent, and its outcome is not known.
     pub(super) may_exist: bool,
-    /// Nodes of ours other than `own`.
+    /// Our nodes other than `own`.
     pub(super) surplus: Vec<String>,
     pub(super) watches: Watches,
     /// How many creates in a row have failed because of the directories, up to
@@ -124,9 +124,11 @@ impl Entry {
 
     /// Our node, if it owns the queue.
     pub(super) fn owned(&self) -> Option<OwnNode> {
-        self.own
-            .clone()
-            .filter(|_| self.state == State::Owned { is_certain: true })
+        if self.state == (State::Owned { is_certain: true }) {
+            self.own.clone()
+        } else {
+            None
+        }
     }
 
     /// Takes the requests to send now.
@@ -140,7 +142,9 @@ impl Entry {
         requests: impl Into<Vec<Request>>,
         pace: Pace,
     ) -> Outcome {
-        (self.state, self.pending, self.pace) = (state, requests.into(), pace);
+        self.state = state;
+        self.pending = requests.into();
+        self.pace = pace;
         Ok(())
     }
 
@@ -158,9 +162,9 @@ impl Entry {
     }
 
     /// Creates the directory together with our node. Before the second attempt, and each later one,
-    /// the runner looks up which directories are missing. Many contenders may begin together and
-    /// create directories of each other; but if attempts keep failing, directories are also
-    /// deleted, so later attempts are paced.
+    /// the runner looks up which directories are missing. Contenders that begin together may create
+    /// each other's directories, so the first attempts are immediate. If attempts keep failing,
+    /// directories are also being deleted, so later attempts are paced.
     fn join_with_parents(&mut self) -> Outcome {
         self.may_exist = false;
         let pace = if self.without_directory < IMMEDIATE_ATTEMPTS {
@@ -238,8 +242,9 @@ impl Entry {
 
     fn identify(&mut self, driver: &dyn LockInternalsDriver, queue: Queue) -> Outcome {
         let prefix = driver.node_prefix(&self.id);
-        let candidates = queue.iter().filter(|entry| entry.name.starts_with(&prefix));
-        let requests: Vec<_> = candidates
+        let requests: Vec<_> = queue
+            .iter()
+            .filter(|entry| entry.name.starts_with(&prefix))
             .map(|entry| Request::Inspect {
                 name: entry.name.clone(),
             })
@@ -263,7 +268,7 @@ impl Entry {
         for answer in answers {
             match answer {
                 // A node of another session will be deleted when that session expires. Adopting it
-                // would make two holders, whatever its name.
+                // would allow two holders.
                 (
                     Request::Inspect { name },
                     Answer::Node {

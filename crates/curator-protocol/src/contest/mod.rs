@@ -31,9 +31,9 @@ use crate::queue::Queue;
 ///
 /// All nodes are created in *one* transaction. So any two such contenders have the same order in
 /// every queue that they share, and cannot deadlock, in whatever order they name their queues. For
-/// the same reason no node is created alone: if one is deleted while the contender waits, it gives
-/// up all of them and starts over. While a contender owns one queue and waits in another, it
-/// watches its node in the owned queue.
+/// the same reason no node is created alone: if one is deleted while the contender waits, the
+/// contender abandons all of them and starts over. While a contender owns one queue and waits in
+/// another, it watches its node in the owned queue.
 ///
 /// # Requirements for the runner
 ///
@@ -44,20 +44,20 @@ use crate::queue::Queue;
 ///   If it fails because a directory is missing, or was created meanwhile, the answer to each of
 ///   them is [`Answer::NoParent`]. After such an answer to `CreateWithParents`, look again which
 ///   directories are missing before the next one.
-/// - Watches are kept by the name of their node, from an [`Answer::Node`] until their event.
-///   Several can be in force. A new watch on the leases, or on their limit, replaces the previous
+/// - Keep each watch under the name of its node, from its [`Answer::Node`] until its event. Several
+///   watches can be in force. A new watch on the leases, or on their limit, replaces the previous
 ///   one and its event.
-/// - All watches are on one connection. When it breaks, all are gone, and the runner reports
-///   [`Event::Interrupted`]. Events from before the break may be reported first, in their order, or
-///   dropped. Events of watches on the next connection are reported after `Interrupted`, or dropped
-///   with their watch; only events of an own node may be reported earlier. If the contest is won
-///   before the break was reported, the owner must read its nodes again.
+/// - All watches are on one connection. When it breaks, all of them are lost, and the runner
+///   reports [`Event::Interrupted`]. Events from before the break may be reported first, in their
+///   order, or dropped. Events of watches on the next connection are reported after `Interrupted`,
+///   or dropped with their watch; only events of an own node may be reported earlier. If the
+///   contest is won before the break is reported, the owner must read its nodes again.
 /// - Queue events until the contest waits. Before reporting an `AheadDeleted`, check once more for
 ///   an event of an own node, and report that first: two separate watchers do not preserve the
 ///   order in which the server sent them. Keep the `AheadDeleted` for later. An event that is taken
 ///   from its watch and not reported is a lost wake-up.
-/// - Call [`sent`](Self::sent) before the first request of a pipeline is written. However and
-///   whenever the contest ends, also in the middle of a pipeline, delete its
+/// - Call [`sent`](Self::sent) before the first request of a pipeline is written. When the contest
+///   ends, for whatever reason and even in the middle of a pipeline, delete its
 ///   [`leftovers`](Self::leftovers).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Contest {
@@ -76,7 +76,7 @@ enum Stage {
     Ready(Vec<(usize, Request)>),
     InFlight(Vec<(usize, Request)>),
     Waiting,
-    Over,
+    Ended,
     /// Won, and the nodes belong to the caller.
     HandedOver,
 }
@@ -94,8 +94,8 @@ impl Contest {
         }
     }
 
-    /// A contest for `quantity` leases of a semaphore. Directory 0 is that of its queue, directory
-    /// 1 that of its leases.
+    /// A contest for `quantity` leases of a semaphore. Directory 0 contains its queue, directory 1
+    /// its leases.
     #[must_use]
     pub fn for_leases(id: Uuid, session_id: i64, quantity: usize, limit: LeaseLimit) -> Self {
         Self {
@@ -108,22 +108,23 @@ impl Contest {
     ///
     /// A contender for leases passes through the queue even if a lease is free for each contender.
     /// So a contest for leases is refused only once a list shows too few leases. While enough are
-    /// left, it waits for the contenders ahead, each of which takes leases or gives up. The runner
-    /// has to bound this wait: a contender ahead may be stopped, or wait for more leases than are
-    /// left.
+    /// left, it waits for the contenders ahead, each of which takes leases or leaves the queue. The
+    /// runner has to bound this wait: a contender ahead may be suspended, or wait for more leases
+    /// than are left.
     #[must_use]
     pub fn without_waiting(mut self) -> Self {
         match &mut self.claim {
             Some(claim) => {
                 claim.waits = false;
-                self.entries
-                    .iter_mut()
-                    .for_each(|entry| entry.spare = Some(usize::MAX));
+                for entry in &mut self.entries {
+                    entry.spare = Some(usize::MAX);
+                }
             }
-            None => self
-                .entries
-                .iter_mut()
-                .for_each(|entry| entry.waits = false),
+            None => {
+                for entry in &mut self.entries {
+                    entry.waits = false;
+                }
+            }
         }
         self
     }
@@ -155,9 +156,9 @@ impl Contest {
                     self.entries[*directory].may_exist = true;
                 }
                 Request::Take { .. } => {
-                    self.claim
-                        .iter_mut()
-                        .for_each(|claim| claim.may_exist = true);
+                    if let Some(claim) = &mut self.claim {
+                        claim.may_exist = true;
+                    }
                 }
                 _ => {}
             }
@@ -177,7 +178,7 @@ impl Contest {
 
     /// Takes all answers to the pipeline in flight, in the order of its requests.
     pub fn answered(&mut self, driver: &dyn LockInternalsDriver, answers: Vec<Answer>) -> Step {
-        let Stage::InFlight(requests) = mem::replace(&mut self.stage, Stage::Over) else {
+        let Stage::InFlight(requests) = mem::replace(&mut self.stage, Stage::Ended) else {
             return self.misused("answers without requests");
         };
         if requests.len() != answers.len() {
@@ -205,10 +206,11 @@ impl Contest {
         if let Some(claim) = &mut self.claim {
             outcomes.push((0, claim.read_early(by_directory.pop().unwrap_or_default())));
             match claim.spare() {
-                Ok(spare) => self
-                    .entries
-                    .iter_mut()
-                    .for_each(|entry| entry.spare = spare),
+                Ok(spare) => {
+                    for entry in &mut self.entries {
+                        entry.spare = spare;
+                    }
+                }
                 Err(refused) => outcomes.push((0, Err(refused))),
             }
         }
@@ -231,11 +233,12 @@ impl Contest {
         }
         let queue = match event {
             Event::Interrupted => {
-                let outcomes = self
+                let outcomes: Vec<_> = self
                     .entries
                     .iter_mut()
-                    .map(|entry| entry.observed(Event::Interrupted));
-                let outcomes: Vec<_> = outcomes.enumerate().collect();
+                    .map(|entry| entry.observed(Event::Interrupted))
+                    .enumerate()
+                    .collect();
                 return self.advance(outcomes);
             }
             Event::AheadDeleted { queue, .. } | Event::AheadChanged { queue, .. } => queue,
@@ -251,8 +254,8 @@ impl Contest {
         self.advance([(queue, outcome)])
     }
 
-    /// Our nodes in the queues whose names are known, except those that are known to be deleted,
-    /// each with its queue.
+    /// Our nodes in the queues, each with its queue: all whose names are known, except nodes that
+    /// are known to be deleted.
     pub fn nodes(&self) -> impl Iterator<Item = (usize, &OwnNode)> {
         self.entries
             .iter()
@@ -279,33 +282,36 @@ impl Contest {
     /// What the contest leaves behind if it ends now: its nodes, and the directories in which it
     /// may have others. After [`hand_over`](Self::hand_over), without the nodes that it has won.
     pub fn leftovers(&self) -> impl Iterator<Item = Leftover<'_>> {
-        let places = self.nodes().map(|(queue, node)| (queue, &node.name));
-        let leases = self.claim.iter().filter_map(Claim::taken).flatten();
-        let surplus = self
-            .entries
-            .iter()
-            .enumerate()
-            .flat_map(|(queue, entry)| entry.surplus.iter().map(move |name| (queue, name)));
-        let unknown_places = self
-            .entries
-            .iter()
-            .enumerate()
-            .filter(|(_, entry)| entry.may_exist)
-            .map(|(queue, _)| queue);
-        let unknown_leases = self.claim.iter().filter(|claim| claim.may_exist);
-        places
-            .chain(leases.map(|lease| (LEASES, &lease.name)))
-            .filter(|_| self.stage != Stage::HandedOver)
-            .chain(surplus)
-            .map(|(directory, name)| Leftover::Node { directory, name })
-            .chain(
-                unknown_places
-                    .chain(unknown_leases.map(|_| LEASES))
-                    .map(|directory| Leftover::Unknown { directory }),
-            )
+        let mut leftovers = Vec::new();
+        if self.stage != Stage::HandedOver {
+            for (directory, node) in self.nodes() {
+                let name = &node.name;
+                leftovers.push(Leftover::Node { directory, name });
+            }
+            for lease in self.claim.iter().filter_map(Claim::taken).flatten() {
+                leftovers.push(Leftover::Node {
+                    directory: LEASES,
+                    name: &lease.name,
+                });
+            }
+        }
+        for (directory, entry) in self.entries.iter().enumerate() {
+            for name in &entry.surplus {
+                leftovers.push(Leftover::Node { directory, name });
+            }
+        }
+        for (directory, entry) in self.entries.iter().enumerate() {
+            if entry.may_exist {
+                leftovers.push(Leftover::Unknown { directory });
+            }
+        }
+        if self.claim.as_ref().is_some_and(|claim| claim.may_exist) {
+            leftovers.push(Leftover::Unknown { directory: LEASES });
+        }
+        leftovers.into_iter()
     }
 
-    /// Records that the won nodes belong to the caller now, who deletes them.
+    /// Records that the won nodes now belong to the caller, which has to delete them.
     pub fn hand_over(&mut self) {
         self.stage = Stage::HandedOver;
     }
@@ -316,9 +322,9 @@ impl Contest {
         self.nodes().next().is_some() && !self.claim.as_ref().is_some_and(Claim::has_begun)
     }
 
-    /// The index in `stuck` of a node that blocks the contest: while all of `stuck` exist, each
-    /// given with its directory, the contest cannot be won. A contest that was not started yet is
-    /// judged as if it was started now.
+    /// The index in `stuck` of a node that blocks the contest: as long as all nodes in `stuck`
+    /// exist, the contest cannot be won. Each node is given with its directory. A contest that has
+    /// not been started is treated as if it were started now.
     #[must_use]
     pub fn blocked_by(
         &self,
@@ -334,10 +340,11 @@ impl Contest {
             let is_lease =
                 |(directory, name): &(usize, &str)| *directory == LEASES && Claim::is_lease(name);
             let leases = stuck.iter().filter(|node| is_lease(node)).count();
-            let blocking = stuck
-                .iter()
-                .position(is_lease)
-                .filter(|_| claim.is_blocked_by(leases));
+            let blocking = if claim.is_blocked_by(leases) {
+                stuck.iter().position(is_lease)
+            } else {
+                None
+            };
             if blocking.is_some() || !is_new {
                 return blocking;
             }
@@ -362,7 +369,7 @@ impl Contest {
     fn advance(&mut self, outcomes: impl IntoIterator<Item = (usize, Outcome)>) -> Step {
         let mut is_refused = false;
         for (queue, outcome) in outcomes {
-            self.stage = Stage::Over;
+            self.stage = Stage::Ended;
             match outcome {
                 Ok(()) => {}
                 Err(End::Refused) => is_refused = true,
@@ -386,19 +393,23 @@ impl Contest {
         let (requests, pace) = match (owned, &mut self.claim) {
             (None, _) => match self.pending_of_entries() {
                 Some(pending) => pending,
-                None => return self.over(Step::Restart),
+                None => return self.end(Step::Restart),
             },
-            (Some(nodes), None) => return self.over(Step::Won(nodes)),
+            (Some(nodes), None) => return self.end(Step::Won(nodes)),
             (Some(mut nodes), Some(claim)) => {
-                if let Some(Err(_refused)) = nodes.pop().map(|place| claim.begin(place)) {
-                    return self.over(Step::Refused);
+                if let Some(place) = nodes.pop()
+                    && claim.begin(place).is_err()
+                {
+                    return self.end(Step::Refused);
                 }
                 match claim.taken() {
                     Some(leases) => {
                         let leases = leases.to_vec();
                         // The take has deleted our place.
-                        self.entries.iter_mut().for_each(|entry| entry.own = None);
-                        return self.over(Step::Won(leases));
+                        for entry in &mut self.entries {
+                            entry.own = None;
+                        }
+                        return self.end(Step::Won(leases));
                     }
                     None => claim.take_pending(),
                 }
@@ -412,8 +423,8 @@ impl Contest {
         Step::Send { requests, pace }
     }
 
-    fn over(&mut self, step: Step) -> Step {
-        self.stage = Stage::Over;
+    fn end(&mut self, step: Step) -> Step {
+        self.stage = Stage::Ended;
         step
     }
 
@@ -421,14 +432,14 @@ impl Contest {
     /// names the first.
     fn misused(&mut self, detail: &str) -> Step {
         let detail = detail.to_owned();
-        self.over(Step::Failed {
+        self.end(Step::Failed {
             queue: 0,
             error: ContestError::Protocol { detail },
         })
     }
 
-    /// The next requests of all entries, as one pipeline. `None` if one of several nodes is
-    /// missing.
+    /// The next requests of all entries, as one pipeline. `None` if some nodes exist, but others
+    /// would have to be created again.
     fn pending_of_entries(&mut self) -> Option<(Vec<(usize, Request)>, Pace)> {
         let enters = |entry: &Entry| entry.state == State::Joining;
         if self.entries.iter().any(enters) && self.entries.iter().any(|entry| entry.own.is_some()) {
@@ -441,7 +452,7 @@ impl Contest {
         let mut requests = Vec::new();
         let mut pace = Pace::Now;
         for (queue, entry) in self.entries.iter_mut().enumerate() {
-            // Entries that are ready to create wait for those that look for their node.
+            // No node is created while another entry looks for its node.
             if !(is_finding && enters(entry)) {
                 let (pending, its_pace) = entry.take_pending();
                 if !pending.is_empty() {
@@ -450,14 +461,14 @@ impl Contest {
                 requests.extend(pending.into_iter().map(|request| (queue, request)));
             }
         }
-        // Without waiting, each list needs the number of leases.
-        if let Some(claim) = self.claim.as_ref().filter(|claim: &&Claim| {
-            let is_decisive = |request: &Request| {
+        if let Some(claim) = &self.claim {
+            // A claim that does not wait reads the leases and the limit with every list.
+            let needs_early_reads = requests.iter().any(|(_, request)| {
                 request.is_create() || !claim.waits && *request == Request::List
-            };
-            requests.iter().any(|(_, request)| is_decisive(request))
-        }) {
-            requests.extend(claim.early_reads());
+            });
+            if needs_early_reads {
+                requests.extend(claim.early_reads());
+            }
         }
         // A stable sort: within each class the requests keep their order. `Runner::send` relies
         // on the classes.

@@ -1,4 +1,4 @@
-//! Which nodes a waiting contender watches, and what it does when one is deleted.
+//! The plan of a waiting contender.
 
 use super::step::End;
 use crate::driver::{LockInternalsDriver, Verdict};
@@ -15,11 +15,11 @@ use crate::queue::Queue;
 pub(super) enum Plan {
     /// Only these one or two nodes block us: when the last of them is deleted, the lock is ours.
     ///
-    /// A later contender cannot get before us, so no further list is needed. But our own node must
-    /// have existed when they were deleted, so it is watched too.
+    /// A later contender cannot get ahead of us, so no further list is needed. But our own node
+    /// must have existed when they were deleted, so it is watched too.
     Outlive { blockers: Vec<String> },
-    /// More nodes block us. When `far`, the second before us, is deleted, `near`, the first,
-    /// probably holds the lock: the next plan is made then.
+    /// More nodes block us. When `far`, the second nearest, is deleted, `near`, the nearest,
+    /// probably holds the lock. The directory is listed then, for the next plan.
     StepForward { far: String, near: String },
     /// When `near` is deleted, the directory has to be listed again.
     LookAgain { near: String },
@@ -39,7 +39,7 @@ pub(super) enum Next {
 
 impl Plan {
     /// The plan of the node at place `own`; `None` if it owns the lock.
-    pub(super) fn of(
+    pub(super) fn for_node(
         driver: &dyn LockInternalsDriver,
         mut queue: Queue,
         own: usize,
@@ -71,9 +71,10 @@ impl Plan {
     }
 
     /// The plan of a contender that may wait only while enough leases are left for it. Each node
-    /// ahead either takes at least one lease or gives up. `spare` of them can take one each; so
-    /// when the next one is deleted, probably too few are left, and this contender has its answer,
-    /// however many nodes are between that one and its own.
+    /// ahead either takes at least one lease or leaves the queue. `spare` of them can take one
+    /// each. When the next node is deleted, probably too few leases are left, and the contest is
+    /// refused without waiting for the nodes in between. So this is the node to watch, if it is
+    /// before the nearest.
     pub(super) fn while_leases_are_left(
         driver: &dyn LockInternalsDriver,
         queue: &Queue,
@@ -111,7 +112,7 @@ impl Plan {
     }
 
     /// What follows when the node `gone` is deleted.
-    pub(super) fn without(self, gone: &str) -> Next {
+    pub(super) fn after_deletion(self, gone: &str) -> Next {
         if !self.ahead().iter().any(|name| name == gone) {
             return Next::Wait(self);
         }

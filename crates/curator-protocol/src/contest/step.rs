@@ -13,9 +13,9 @@ pub enum Step {
     /// Send one pipeline: all requests without waiting for answers; then report all answers in one
     /// call.
     Send {
-        /// The requests, each with the index of its directory: that of a queue, or, for the leases,
-        /// the one after the queues. All creates come first and are one transaction; all plain
-        /// reads come last and are one `multiRead`.
+        /// The requests, each with the index of its directory. The directory of the leases comes
+        /// after the queues. All creates come first and are one transaction; all plain reads come
+        /// last and are one `multiRead`.
         requests: Vec<(usize, Request)>,
         /// When to send them.
         pace: Pace,
@@ -27,7 +27,7 @@ pub enum Step {
     Won(Vec<OwnNode>),
     /// The contest does not wait, and another contender is before us, or too few leases are left.
     Refused,
-    /// A node of ours was deleted: start a new contest with a new id, if the retry policy allows
+    /// One of our nodes was deleted: start a new contest with a new id, if the retry policy allows
     /// it.
     Restart,
     /// The contest cannot continue.
@@ -49,18 +49,18 @@ pub enum Pace {
     /// Immediately.
     Now,
     /// After a pause: other clients or the server keep creating and deleting a directory, or the
-    /// limit. This is never a reason to give up, unless the contest may not wait.
+    /// limit. This is never a reason to end the acquire, unless the contest must not wait.
     Pause,
-    /// When the retry policy allows it, or never: a request has failed.
+    /// When the retry policy allows it, if at all: a request has failed.
     Retry,
 }
 
-/// How many attempts in a row that fail because directories are created or deleted meanwhile are
-/// followed by an immediate attempt.
+/// How many attempts in a row are repeated immediately if they fail because other clients create or
+/// delete directories at the same time. Later attempts are paced.
 ///
-/// While directories are only created, each such attempt finds more of them created, so there are
-/// at most as many as directories were missing. 64 contenders that began together, each for 32 of
-/// 256 fresh paths, needed at most 9.
+/// If directories are only created, each failed attempt finds more of them, so at most as many
+/// attempts fail as directories were missing. 64 contenders that began together, each for 32 of 256
+/// new paths, needed at most 9.
 pub(super) const IMMEDIATE_ATTEMPTS: u8 = 16;
 
 /// A request to the server, about a directory or a child of it.
@@ -72,7 +72,7 @@ pub(super) const IMMEDIATE_ATTEMPTS: u8 = 16;
 pub enum Request {
     /// Create our node: ephemeral and sequential.
     Create,
-    /// As `Create`, and create the missing directories in the same transaction, because the server
+    /// Like `Create`, but also create the missing directories, in the same transaction: the server
     /// never removes a directory that is created alone and never gets a child.
     CreateWithParents,
     /// Make the connected server catch up with the leader.
@@ -146,8 +146,8 @@ pub struct Limit {
 
 /// The server's answer to a [`Request`].
 ///
-/// Other failures (no permission, a full disk) are not reported to the contest: the runner gives
-/// up.
+/// Other failures (no permission, a full disk) are not reported to the contest: the runner ends the
+/// contest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(
     clippy::exhaustive_enums,
@@ -157,9 +157,9 @@ pub enum Answer {
     /// To `Create` and `CreateWithParents`.
     Created(OwnNode),
     /// To `Create`, `List`, `WatchList` and `Take`: the directory, or a parent of it, does not
-    /// exist. To `CreateWithParents` and a `Take` with the directory: a directory was missing that
-    /// the runner did not try to create, or one existed that it tried to create. Nothing was
-    /// created.
+    /// exist. To `CreateWithParents`, and to a `Take` that creates the directory: a directory that
+    /// the runner did not try to create was missing, or a directory that it tried to create already
+    /// existed. Nothing was created.
     NoParent,
     /// To `CreateLimit` and `Sync`.
     Done,
@@ -205,14 +205,14 @@ pub enum Answer {
 pub enum Event {
     /// A node before ours was deleted.
     AheadDeleted {
-        /// In which queue.
+        /// The index of the queue.
         queue: usize,
         /// The name of the node.
         name: String,
     },
     /// The data of a node before ours was written.
     AheadChanged {
-        /// In which queue.
+        /// The index of the queue.
         queue: usize,
         /// The name of the node.
         name: String,
@@ -243,7 +243,7 @@ pub struct Standing<'a> {
     pub behind: &'a str,
 }
 
-/// A node of ours.
+/// One of our nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(
     clippy::exhaustive_structs,
@@ -257,8 +257,8 @@ pub struct OwnNode {
     pub czxid: i64,
 }
 
-/// Something that a contest leaves behind in a directory, which has the index of its queue, or the
-/// one after the queues for the leases.
+/// Something that a contest leaves behind in a directory. The index of the directory is the same as
+/// in [`Step::Send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(
     clippy::exhaustive_enums,
@@ -267,14 +267,15 @@ pub struct OwnNode {
 pub enum Leftover<'a> {
     /// This node.
     Node {
-        /// Where.
+        /// The index of the directory.
         directory: usize,
         /// The name of the node.
         name: &'a str,
     },
-    /// A create was sent, and its outcome is not known: any number of nodes with the contest's id.
+    /// A create was sent, and its outcome is not known: there may be any number of nodes with the
+    /// contest's id.
     Unknown {
-        /// Where.
+        /// The index of the directory.
         directory: usize,
     },
 }
@@ -286,8 +287,8 @@ pub enum ContestError {
     /// The directory's counter is exhausted, so the order of the queue is lost.
     #[error(transparent)]
     SequenceOverflow(#[from] SequenceOverflow),
-    /// The answers do not match the requests, or the call does not match the step: a defect of the
-    /// runner or of the server.
+    /// The answers do not match the requests, or the call does not match the step: a bug in the
+    /// runner or in the server.
     #[error("the lock protocol was broken: {detail}")]
     Protocol {
         /// What does not match.

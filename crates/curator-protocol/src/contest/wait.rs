@@ -1,4 +1,4 @@
-//! Waiting in the queue: decides by a list, places the watches, waits for their events, lists
+//! Waits in the queue: decides by a list, places the watches, waits for their events, and lists
 //! again.
 
 use super::entry::{Entry, Outcome, State, Watches};
@@ -7,8 +7,8 @@ use super::step::{Answer, End, Event, Pace, Request};
 use crate::driver::LockInternalsDriver;
 use crate::queue::Queue;
 
-/// What the answers of a pipeline show about the watched nodes. Not used if our own node is
-/// missing: the contest ends.
+/// What the answers of a pipeline show about the watched nodes. There is no report if our own node
+/// is missing, because the contest then restarts.
 #[derive(Default)]
 struct WatchReport {
     gone: Vec<String>,
@@ -29,7 +29,7 @@ impl Entry {
         self.place = place;
         let plan = match self.spare {
             Some(spare) => Plan::while_leases_are_left(driver, &queue, place, spare),
-            None => Plan::of(driver, queue, place)?,
+            None => Plan::for_node(driver, queue, place)?,
         };
         match plan {
             None => self.take_ownership(Pace::Now),
@@ -56,12 +56,12 @@ impl Entry {
         mut plan: Plan,
         answers: Vec<(Request, Answer)>,
     ) -> Outcome {
-        let seen = self.note_watches(answers)?;
+        let seen = self.record_watches(answers)?;
         if seen.has_unknown_answer {
             return self.look(Some(plan), Pace::Retry);
         }
         for name in seen.gone {
-            plan = match plan.without(&name) {
+            plan = match plan.after_deletion(&name) {
                 // A later request of the same pipeline has found our node.
                 Next::Wait(plan) if seen.own_exists => {
                     self.place = self.place.saturating_sub(1);
@@ -90,11 +90,11 @@ impl Entry {
             }
             Event::AheadDeleted { name, .. } => {
                 self.watches.ahead.remove(&name);
-                // Of the watched nodes, only those of the plan are known to have been in the list.
+                // Only the watched nodes of the plan are known to have been in the list.
                 if plan.ahead().contains(&name) {
                     self.place = self.place.saturating_sub(1);
                 }
-                match plan.without(&name) {
+                match plan.after_deletion(&name) {
                     Next::Wait(plan) => self.follow(plan),
                     Next::Own => self.take_ownership(Pace::Now),
                     Next::Look(expected) => self.look(expected, Pace::Now),
@@ -113,9 +113,10 @@ impl Entry {
     /// Lists again. The watches precede the list in the pipeline, so a node that is missing at its
     /// watch is missing from the list too.
     fn look(&mut self, expected: Option<Plan>, pace: Pace) -> Outcome {
-        let mut requests = expected
-            .as_ref()
-            .map_or_else(Vec::new, |plan| self.missing_watches(plan));
+        let mut requests = match &expected {
+            Some(plan) => self.missing_watches(plan),
+            None => Vec::new(),
+        };
         requests.push(Request::List);
         self.request(State::Looking { expected }, requests, pace)
     }
@@ -129,7 +130,7 @@ impl Entry {
         let Some((_, listed)) = answers.pop() else {
             return Err(End::protocol("no answers"));
         };
-        let seen = self.note_watches(answers)?;
+        let seen = self.record_watches(answers)?;
         if seen.has_unknown_answer {
             return self.look(expected, Pace::Retry);
         }
@@ -160,19 +161,19 @@ impl Entry {
     /// the answer.
     fn take_ownership(&mut self, pace: Pace) -> Outcome {
         self.place = 0;
-        let own = self.missing_own_watch().into_iter().collect::<Vec<_>>();
+        let watch: Vec<_> = self.missing_own_watch().into_iter().collect();
         self.request(
             State::Owned {
                 is_certain: pace == Pace::Now,
             },
-            own,
+            watch,
             pace,
         )
     }
 
     /// Takes the answer about our own node.
     pub(super) fn own_watched(&mut self, answers: Vec<(Request, Answer)>) -> Outcome {
-        let seen = self.note_watches(answers)?;
+        let seen = self.record_watches(answers)?;
         self.take_ownership(if seen.has_unknown_answer {
             Pace::Retry
         } else {
@@ -197,24 +198,29 @@ impl Entry {
     /// Watches on nodes ahead come first: when the answer for our own node arrives, the others are
     /// already answered.
     fn missing_watches(&self, plan: &Plan) -> Vec<Request> {
-        let ahead = plan
+        let mut requests: Vec<_> = plan
             .ahead()
             .iter()
-            .filter(|name| !self.watches.ahead.contains(*name));
-        let ahead = ahead.map(|name| Request::WatchAhead { name: name.clone() });
-        ahead
-            .chain(self.missing_own_watch().filter(|_| plan.needs_own()))
-            .collect()
+            .filter(|name| !self.watches.ahead.contains(*name))
+            .map(|name| Request::WatchAhead { name: name.clone() })
+            .collect();
+        if plan.needs_own() {
+            requests.extend(self.missing_own_watch());
+        }
+        requests
     }
 
     fn missing_own_watch(&self) -> Option<Request> {
-        let own = self.own.as_ref().filter(|_| !self.watches.own)?;
+        if self.watches.own {
+            return None;
+        }
+        let own = self.own.as_ref()?;
         Some(Request::WatchOwn {
             name: own.name.clone(),
         })
     }
 
-    fn note_watches(&mut self, answers: Vec<(Request, Answer)>) -> Result<WatchReport, End> {
+    fn record_watches(&mut self, answers: Vec<(Request, Answer)>) -> Result<WatchReport, End> {
         let mut seen = WatchReport::default();
         for answer in answers {
             match answer {

@@ -26,8 +26,8 @@ pub use self::standard::StandardLockInternalsDriver;
 pub enum Verdict {
     /// The node owns the lock.
     Owns,
-    /// The node does not own the lock. This is the place in the queue of the nearest node that
-    /// blocks it, always before its own.
+    /// The node does not own the lock. It waits for the nearest node that blocks it, which is at
+    /// this place in the queue, always before the node's own place.
     WaitsFor(usize),
 }
 
@@ -68,13 +68,14 @@ impl fmt::Display for ParticipantKind {
 /// - *Only nodes before it count.* Nodes behind it do not change its verdict.
 /// - *It waits for a node that blocks it.* While both exist, it does not own the lock, whichever
 ///   other nodes are created or deleted. Otherwise it would miss its turn.
-/// - *Ownership is stable.* A deletion before it never takes the lock away.
+/// - *Ownership is stable.* Deleting a node before it never takes the lock away.
 ///
-/// This excludes a driver for "the first n own it": a node behind n holders would have to wait for
-/// *any* of them. The semaphores use a mutex instead, as in Curator's `InterProcessSemaphoreV2`.
+/// This excludes a driver for "the first n nodes own the lock": a node behind n holders would have
+/// to wait for *any* of them. The semaphores use a mutex instead, as in Curator's
+/// `InterProcessSemaphoreV2`.
 pub trait LockInternalsDriver: fmt::Debug + Send + Sync + 'static {
     /// The name of a contender's node, up to where the server appends the sequence number. It must
-    /// contain `id`, by which a node is found again if the answer to its create is lost.
+    /// contain `id`, by which the contender finds the node if the answer to its create is lost.
     ///
     /// `id` is new for each attempt to enqueue, and never used in two sessions: reuse would permit
     /// two holders (Curator issue 1121).
@@ -86,7 +87,7 @@ pub trait LockInternalsDriver: fmt::Debug + Send + Sync + 'static {
     /// such a number has no owner.
     fn sequence(&self, child: &str) -> Option<i32>;
 
-    /// The kind of this child's contender. Called only for children that have a
+    /// The kind of the contender that this child belongs to. Called only for children that have a
     /// [sequence](Self::sequence) number.
     fn kind(&self, _child: &str) -> ParticipantKind {
         ParticipantKind::Exclusive
@@ -110,8 +111,8 @@ pub trait LockInternalsDriver: fmt::Debug + Send + Sync + 'static {
     /// Whether the blockers of a waiter are final: no new node that blocks it can appear before it.
     ///
     /// If so, a waiter owns the lock when the last node before it is deleted, without another list.
-    /// If not, it always lists again: for example a writer, before which a write lock can become a
-    /// read lock.
+    /// If not, the waiter always lists again. An example is a writer: a write lock before it can
+    /// become a read lock.
     fn predecessors_are_final(&self) -> bool {
         true
     }
@@ -151,12 +152,12 @@ impl Queue {
                 name: entry.name.clone(),
             })
         };
-        if let Some(last) = queue
+        if let Some(exhausted) = queue
             .entries
             .iter()
             .find(|entry| !(0..i32::MAX).contains(&entry.sequence))
         {
-            return refused(last);
+            return refused(exhausted);
         }
         for same in queue
             .entries
@@ -171,7 +172,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// As [`of`](Self::of), but accepts numbers that define no order. Used for leases, which are
+    /// Like [`of`](Self::of), but accepts numbers that define no order. Used for leases, which are
     /// only counted.
     pub fn in_any_order<C>(
         children: impl IntoIterator<Item = C>,
@@ -199,8 +200,8 @@ fn protected_prefix(id: &Uuid, lock_name: &str) -> String {
     format!("_c_{id}-{lock_name}")
 }
 
-/// The number that the server appended after the *last* occurrence of `lock_name`, by which Curator
-/// sorts.
+/// The number that the server appended after the *last* occurrence of `lock_name`. Curator sorts by
+/// this number.
 ///
 /// `None` unless the rest is exactly as the server writes it: ten digits, or, once the counter is
 /// exhausted, a minus sign and digits. Children with other names are not contenders, and must not
@@ -227,7 +228,7 @@ pub fn sequence_after(child: &str, lock_name: &str) -> Option<i32> {
     sequence_after_slow(child, lock_name)
 }
 
-/// As [`sequence_after`], without the fast path.
+/// Like [`sequence_after`], but without the fast path.
 fn sequence_after_slow(child: &str, lock_name: &str) -> Option<i32> {
     let (_, text) = child.rsplit_once(lock_name)?;
     let number: i32 = text.parse().ok()?;

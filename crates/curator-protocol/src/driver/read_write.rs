@@ -105,8 +105,7 @@ pub fn downgraded_read_name(id: &Uuid, sequence: i32) -> String {
     )
 }
 
-/// Decides by the kind of the node, not of the driver, so either driver finds all owners in the
-/// queue.
+/// Uses the kind of the node, not of the driver, so either driver finds all owners in the queue.
 fn verdict(queue: &Queue, own: usize) -> Verdict {
     let own_entry = queue.get(own);
     let is_reader = own_entry.is_some_and(|entry| kind(&entry.name) == ParticipantKind::Read);
@@ -141,13 +140,13 @@ fn kind(child: &str) -> ParticipantKind {
 
 /// A child's kind and number. The kind is unique, because only the number may follow the lock name.
 fn read_or_write(child: &str) -> Option<(ParticipantKind, i32)> {
-    let marks = [
+    let lock_names = [
         (ParticipantKind::Read, ReadLockInternalsDriver::LOCK_NAME),
         (ParticipantKind::Write, WriteLockInternalsDriver::LOCK_NAME),
     ];
-    marks
-        .into_iter()
-        .find_map(|(kind, mark)| sequence_after(child, mark).map(|sequence| (kind, sequence)))
+    lock_names.into_iter().find_map(|(kind, lock_name)| {
+        sequence_after(child, lock_name).map(|sequence| (kind, sequence))
+    })
 }
 
 #[cfg(test)]

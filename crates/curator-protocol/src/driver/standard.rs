@@ -7,8 +7,8 @@ use uuid::Uuid;
 use super::{LockInternalsDriver, Verdict, protected_prefix, sequence_after};
 use crate::queue::Queue;
 
-/// The exclusive lock: owned by the first in the queue; each other contender waits for the one
-/// before it.
+/// The exclusive lock: owned by the first in the queue; every other contender waits for the
+/// contender before it.
 ///
 /// Modelled on Curator's class of the same name; the nodes are called `_c_<uuid>-<lock
 /// name><sequence>`.

@@ -4,7 +4,7 @@ use super::*;
 
 fn number() -> impl Strategy<Value = String> {
     let spelled = |number: i32| format!("{number:010}");
-    // Numbers from -1,000,000,000 down have ten digits after the minus sign.
+    // Numbers from -1,000,000,000 downwards have ten digits after the minus sign.
     prop_oneof![
         any::<i32>().prop_map(spelled),
         (i32::MIN..=-1_000_000_000).prop_map(spelled),

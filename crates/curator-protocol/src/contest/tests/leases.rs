@@ -99,20 +99,18 @@ fn claiming(quantity: usize) -> Contest {
 
 /// A contest for leases.
 impl Run {
-    /// First in its queue, with these answers read together with the first list.
+    /// A contest that is first in its queue, and has read these answers with its first list.
     fn first(contest: Contest, leases: Answer, limit: Answer) -> (Self, Step) {
         let mut run = Self::new(contest, &DRIVER);
         let mut answers = vec![created(0), children([0]), leases];
-        answers.extend(
-            run.in_flight
-                .contains(&(LEASES, Request::Limit))
-                .then_some(limit),
-        );
+        if run.in_flight.contains(&(LEASES, Request::Limit)) {
+            answers.push(limit);
+        }
         let step = run.answers(answers);
         (run, step)
     }
 
-    /// It reads the leases and the limit.
+    /// A contest that reads the leases and the limit.
     pub(super) fn reading(quantity: usize) -> Self {
         let (run, step) = Self::first(claiming(quantity), Answer::Unknown, Answer::Unknown);
         assert_eq!(step, now(look()));
@@ -128,7 +126,7 @@ impl Run {
         run
     }
 
-    /// It waits: it has read two leases and a limit of two.
+    /// A contest that waits: it has read two leases and a limit of two.
     pub(super) fn waiting_for(quantity: usize) -> Self {
         let mut run = Self::reading(quantity);
         assert_eq!(run.answers([limit_is(2), others(2)]), Step::Wait);
@@ -161,7 +159,7 @@ impl Run {
         run
     }
 
-    /// Another client has written to its place, which it reads again.
+    /// A contest that reads its place again, because another client has written to it.
     pub(super) fn reading_place(quantity: usize) -> Self {
         let mut run = Self::taking(quantity);
         assert_eq!(run.answers([Answer::PlaceWritten]), now(read_place()));
@@ -225,7 +223,7 @@ fn leases_and_limit_that_do_not_suffice_are_read_again_with_watches() {
         assert_eq!(step, now(look()), "{leases:?}, {limit:?}");
         assert_eq!(run.answers([limit_is(5), others(3)]), Step::Wait);
     }
-    // With a fixed limit, only the leases.
+    // With a fixed limit, only the leases are read again.
     let contest = Contest::for_leases(ID, SESSION, 1, LeaseLimit::Fixed(1));
     let (mut run, step) = Run::first(contest, others(1), Answer::Unknown);
     assert_eq!(step, now(READ_LEASES));
@@ -273,7 +271,8 @@ fn a_contest_waits_if_the_limit_is_zero_exceeded_or_leaves_too_few_leases() {
     }
 }
 
-/// The search has neither two nodes of one name, nor clients that delete the leases of others.
+/// The search has neither two nodes with the same name, nor clients that delete the leases of
+/// others.
 #[test]
 fn a_place_or_leases_that_others_have_created_or_deleted_restart_the_contest() {
     // Another client has created a node with the place's name.
@@ -361,10 +360,8 @@ fn a_contest_that_has_not_started_is_blocked_by_places_and_by_too_few_free_lease
     let new = |quantity, limit| Contest::for_leases(Uuid::new_v4(), 1, quantity, limit);
     let place = name(0);
     let leases = [0, 1].map(lease_name);
-    let (place, [one, two]) = (
-        (0, place.as_str()),
-        leases.each_ref().map(|lease| (LEASES, lease.as_str())),
-    );
+    let place = (0, place.as_str());
+    let [one, two] = leases.each_ref().map(|lease| (LEASES, lease.as_str()));
     let fixed = LeaseLimit::Fixed(2);
     assert_eq!(new(1, fixed).blocked_by(&DRIVER, &[one, place]), Some(1));
     assert_eq!(
@@ -386,7 +383,7 @@ fn a_directory_that_keeps_vanishing_is_created_after_pauses() {
     let mut run = Run::taking(1);
     assert_eq!(run.answers([Answer::NoParent]), take(true, 1, limit(1)));
     for attempt in 1..IMMEDIATE_ATTEMPTS + 3 {
-        // The directory is found, or missing again.
+        // The directory was created, or deleted, since the last attempt.
         let pace = if attempt < IMMEDIATE_ATTEMPTS {
             Pace::Now
         } else {
@@ -450,11 +447,11 @@ fn a_contest_without_waiting_waits_behind_contenders_that_may_leave_it_a_lease()
         run.answers([children([0, 2]), others(1)]),
         now([watch_ahead(0)])
     );
-    // It is gone before it is watched.
+    // Node 0 is deleted before it is watched.
     assert_eq!(run.answers([Answer::Missing]), now(LOOK));
     assert_eq!(
         run.answers([children([2]), others(2)]),
-        now(of_leases([take_of(2)]))
+        now(of_leases([take_in_place(2)]))
     );
     // The contenders ahead have taken all leases.
     let (mut run, _) = behind(2, 0);
@@ -469,7 +466,7 @@ fn a_contest_without_waiting_waits_behind_contenders_that_may_leave_it_a_lease()
     assert_eq!(behind(0, 5).1, Step::Refused);
 }
 
-fn take_of(place: i32) -> Request {
+fn take_in_place(place: i32) -> Request {
     let limit = Limit {
         leases: 5,
         version: None,
@@ -483,7 +480,7 @@ fn take_of(place: i32) -> Request {
     }
 }
 
-/// So the losers of a long queue do not wait for each other.
+/// So contenders that will be refused do not wait for each other in a long queue.
 #[test]
 fn a_contest_without_waiting_watches_the_contender_that_may_take_the_last_lease() {
     for (ahead, leases, watched) in [

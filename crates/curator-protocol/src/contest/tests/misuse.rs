@@ -12,8 +12,8 @@ fn overflow_of(name: String) -> Step {
 
 #[test]
 fn a_queue_with_an_overflow_fails_the_contest() {
-    // The number is that of our node, or of another node. A list does not show whether that node is
-    // older than ours.
+    // Either our node or another node has the number. A list does not show whether the other node
+    // is older than ours.
     for number in [-5, i32::MIN, i32::MAX] {
         for (ours, listed) in [(number, children([number])), (5, children([5, number]))] {
             let mut run = Run::joining();
@@ -36,7 +36,7 @@ fn a_queue_with_an_overflow_fails_the_contest() {
     );
 }
 
-/// As the mutex, but every contender waits for the node at this place.
+/// Like the mutex's driver, but every contender waits for the node at this place.
 #[derive(Debug)]
 struct WaitsFor(usize);
 
@@ -192,26 +192,33 @@ fn calls_out_of_turn_are_errors() {
         Event::LeasesChanged,
         Event::LimitChanged,
     ];
-    let observes = |contest: &Contest| {
+    let accepts_event = |contest: &Contest| {
         events
             .clone()
             .into_iter()
             .any(|event| !is_failed(&contest.clone().observed(event)))
     };
-    let starts = |contest: &Contest| !is_failed(&contest.clone().start());
-    let takes = |contest: &Contest| !is_failed(&contest.clone().answered(&DRIVER, vec![]));
+    let accepts_start = |contest: &Contest| !is_failed(&contest.clone().start());
+    let accepts_answers =
+        |contest: &Contest| !is_failed(&contest.clone().answered(&DRIVER, vec![]));
 
     let new = Contest::new(ID, SESSION, 1);
-    assert!(!takes(&new) && !observes(&new));
+    assert!(!accepts_answers(&new) && !accepts_event(&new));
     for (run, _) in in_flight() {
-        assert!(!starts(&run.contest) && !observes(&run.contest), "{run:?}");
+        assert!(
+            !accepts_start(&run.contest) && !accepts_event(&run.contest),
+            "{run:?}"
+        );
     }
     for Run { contest, .. } in [
         Run::waiting(1),
         Run::owning_the_first_and_waiting(),
         Run::waiting_for(1),
     ] {
-        assert!(!starts(&contest) && !takes(&contest), "{contest:?}");
+        assert!(
+            !accepts_start(&contest) && !accepts_answers(&contest),
+            "{contest:?}"
+        );
     }
     for event in [
         Event::LeasesChanged,
@@ -239,10 +246,10 @@ fn calls_out_of_turn_are_errors() {
         [(0, own(1))],
         "the caller has to delete it"
     );
-    for over in [owned, deleted, missing, failed, refused] {
+    for Run { contest, .. } in [owned, deleted, missing, failed, refused] {
         assert!(
-            !starts(&over.contest) && !takes(&over.contest) && !observes(&over.contest),
-            "{over:?}"
+            !accepts_start(&contest) && !accepts_answers(&contest) && !accepts_event(&contest),
+            "{contest:?}"
         );
     }
 }

@@ -1,6 +1,6 @@
 //! What the search in `tests/model` does not check: the number of requests, the contents of
-//! pipelines, foreign nodes with our name, servers that lag behind or give wrong answers, and
-//! runners that call out of turn.
+//! pipelines, other clients' nodes with our name, servers that lag behind or give wrong answers,
+//! and calls in the wrong order.
 
 mod blocked;
 mod leases;
@@ -82,7 +82,7 @@ fn gone_in(queue: usize, number: i32) -> Event {
 }
 
 /// The same request for another queue.
-fn at(queue: usize, (_, request): (usize, Request)) -> (usize, Request) {
+fn in_queue(queue: usize, (_, request): (usize, Request)) -> (usize, Request) {
     (queue, request)
 }
 
@@ -146,7 +146,7 @@ impl Run {
             requests: 0,
         };
         let step = run.contest.start();
-        let _ = run.note(step);
+        let _ = run.record(step);
         run
     }
 
@@ -161,7 +161,7 @@ impl Run {
         (run, step)
     }
 
-    /// As [`queued`](Self::queued), with its watches placed.
+    /// Like [`queued`](Self::queued), with its watches placed.
     fn waiting(number: i32) -> Self {
         let (mut run, _) = Self::queued(number);
         let answers = vec![node(number); run.in_flight.len()];
@@ -169,7 +169,7 @@ impl Run {
         run
     }
 
-    /// As [`waiting`](Self::waiting), after an interruption.
+    /// Like [`waiting`](Self::waiting), after an interruption.
     fn interrupted(number: i32) -> Self {
         let mut run = Self::waiting(number);
         let _ = run.event(Event::Interrupted);
@@ -190,15 +190,15 @@ impl Run {
         let step = self
             .contest
             .answered(self.driver, answers.into_iter().collect());
-        self.note(step)
+        self.record(step)
     }
 
     fn event(&mut self, event: Event) -> Step {
         let step = self.contest.observed(event);
-        self.note(step)
+        self.record(step)
     }
 
-    fn note(&mut self, step: Step) -> Step {
+    fn record(&mut self, step: Step) -> Step {
         if let Step::Send { requests, .. } = &step {
             assert!(!requests.is_empty());
             self.requests += requests.len();

@@ -37,7 +37,11 @@ impl Run {
         let (mut run, step) = Self::queued_in_two([0, 1]);
         assert_eq!(
             step,
-            now([watch_own(0), at(1, watch_ahead(0)), at(1, watch_own(1))])
+            now([
+                watch_own(0),
+                in_queue(1, watch_ahead(0)),
+                in_queue(1, watch_own(1))
+            ])
         );
         assert_eq!(run.answers([node(0), node(0), node(1)]), Step::Wait);
         run
@@ -81,8 +85,8 @@ fn after_an_interruption_one_pipeline_sets_the_watches_of_all_queues() {
     let mut run = Run::owning_the_first_and_waiting();
     let look = [
         watch_own(0),
-        at(1, watch_ahead(0)),
-        at(1, watch_own(1)),
+        in_queue(1, watch_ahead(0)),
+        in_queue(1, watch_own(1)),
         (1, Request::List),
     ];
     assert_eq!(run.event(Event::Interrupted), now(look));
@@ -100,7 +104,11 @@ fn creates_come_first_in_a_pipeline_and_plain_reads_last() {
     ]);
     assert_eq!(
         step,
-        retry([(0, Request::Sync), at(1, inspect(0)), (0, Request::List)])
+        retry([
+            (0, Request::Sync),
+            in_queue(1, inspect(0)),
+            (0, Request::List)
+        ])
     );
     // With leases and their limit.
     let run = Run::new(

@@ -23,27 +23,24 @@ fn an_acquire_sends_two_to_six_requests_depending_on_its_place() {
                 now(watched)
             }
         );
-        let mut next_to_go = 0;
+        let mut deleted = 0;
         while step != won([own(place)]) {
             step = match step {
                 Step::Send { requests, .. } => {
                     run.answers(requests.into_iter().map(|(_, request)| match request {
-                        Request::List => children(next_to_go..=place),
+                        Request::List => children(deleted..=place),
                         _ => node(place),
                     }))
                 }
                 Step::Wait => {
                     assert!(
-                        next_to_go < place,
+                        deleted < place,
                         "the contest waits, although all nodes before its own are deleted"
                     );
-                    next_to_go += 1;
-                    if run.contest.entries[0]
-                        .watches
-                        .ahead
-                        .contains(&name(next_to_go - 1))
-                    {
-                        run.event(gone(next_to_go - 1))
+                    let next = deleted;
+                    deleted += 1;
+                    if run.contest.entries[0].watches.ahead.contains(&name(next)) {
+                        run.event(gone(next))
                     } else {
                         Step::Wait
                     }
@@ -58,8 +55,13 @@ fn an_acquire_sends_two_to_six_requests_depending_on_its_place() {
 #[test]
 fn a_waiter_knows_its_place_and_the_node_before_it() {
     let standing = |run: &Run| {
-        let standing = run.contest.standing();
-        standing.map(|at| (at.queue, at.own.to_owned(), at.place, at.behind.to_owned()))
+        let standing = run.contest.standing()?;
+        Some((
+            standing.queue,
+            standing.own.to_owned(),
+            standing.place,
+            standing.behind.to_owned(),
+        ))
     };
     let mut run = Run::waiting(5);
     assert_eq!(standing(&run), Some((0, name(5), 5, name(4))));
@@ -80,9 +82,9 @@ fn a_waiter_knows_its_place_and_the_node_before_it() {
     assert_eq!(standing(&run), Some((0, name(2), 1, name(0))));
 }
 
-/// The directory was recreated. The search does not have two nodes of one name.
+/// This happens if the directory is recreated. The search never has two nodes with the same name.
 #[test]
-fn a_node_with_the_own_name_but_of_another_transaction_restarts_the_contest() {
+fn a_node_with_our_name_from_another_transaction_restarts_the_contest() {
     let (mut run, _) = Run::queued(1);
     assert_eq!(run.answers([node(0), node(7)]), RESTART);
 }

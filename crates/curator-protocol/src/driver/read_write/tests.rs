@@ -32,7 +32,7 @@ fn verdict_of(name: &str, children: &[String]) -> Option<String> {
 }
 
 #[test]
-fn node_names_are_those_of_curator() {
+fn node_names_match_curator() {
     let reader = ReadLockInternalsDriver.node_prefix(&id(1));
     assert_eq!(reader, "_c_00000000-0000-0000-0000-000000000001-__READ__");
     let writer = WriteLockInternalsDriver.node_prefix(&id(1));
@@ -151,7 +151,7 @@ fn a_write_node_may_share_its_number_with_read_nodes_but_not_with_a_write_node()
 }
 
 /// A number, the kinds of nodes that have it (0: write, 1: read, 2: both), and whether the read
-/// node's name is first.
+/// node's name sorts first.
 fn holder() -> impl Strategy<Value = (i32, u8, bool)> {
     (0..12_i32, 0..3_u8, any::<bool>())
 }

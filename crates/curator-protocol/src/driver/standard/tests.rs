@@ -4,7 +4,7 @@ use super::super::tests::check_guarantees;
 use super::*;
 
 #[test]
-fn node_names_are_those_of_curator() {
+fn node_names_match_curator() {
     let id = Uuid::from_u128(1);
     let mutex = StandardLockInternalsDriver::default();
     assert_eq!(
