@@ -439,7 +439,7 @@ impl Contest {
     }
 
     /// The next requests of all entries, as one pipeline. `None` if some nodes exist, but others
-    /// would have to be created again.
+    /// would have to be created.
     fn pending_of_entries(&mut self) -> Option<(Vec<(usize, Request)>, Pace)> {
         let enters = |entry: &Entry| entry.state == State::Joining;
         if self.entries.iter().any(enters) && self.entries.iter().any(|entry| entry.own.is_some()) {

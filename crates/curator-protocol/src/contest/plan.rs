@@ -73,8 +73,8 @@ impl Plan {
     /// The plan of a contender that may wait only while enough leases are left for it. Each node
     /// ahead either takes at least one lease or leaves the queue. `spare` of them can take one
     /// each. When the next node is deleted, probably too few leases are left, and the contest is
-    /// refused without waiting for the nodes in between. So this is the node to watch, if it is
-    /// before the nearest.
+    /// refused without waiting for the nodes in between. So the contender watches the node at place
+    /// `spare`, or the nearest blocker if that comes first.
     pub(super) fn while_leases_are_left(
         driver: &dyn LockInternalsDriver,
         queue: &Queue,

@@ -4,16 +4,15 @@ use curator_protocol::{
     Answer, Limit, LockInternalsDriver as _, OwnNode, Request, StandardLockInternalsDriver,
 };
 
-use super::client::{Call, Client, Watch, contender_id};
+use super::client::{Call, Watch, contender_id};
 use super::defect::Defect;
-use super::part::Part;
 use super::runner::keeps_its_place;
 use super::scenario::{LEASES, Scenario};
 use super::server::{Creator, Node};
 use super::world::World;
 
 impl World {
-    /// Applies a call. Returns one answer per request.
+    /// Applies a call. Returns one answer for each request of a contest.
     pub(super) fn apply(
         &mut self,
         scenario: &Scenario,
@@ -65,7 +64,9 @@ impl World {
             return vec![Answer::NoParent; requests.len()];
         }
         let are_missing = requests.iter().any(|(dir, _)| !all[*dir].exists);
-        requests.iter().for_each(|(dir, _)| all[*dir].exists = true);
+        for (dir, _) in requests {
+            all[*dir].exists = true;
+        }
         if are_missing && scenario.has(Defect::CreatesDirectoriesAlone) {
             return vec![Answer::NoParent; requests.len()];
         }
@@ -82,23 +83,24 @@ impl World {
             // The contest gets new nodes. What happened to its earlier nodes does not count any
             // more.
             client.was_first = false;
-            directories
-                .clone()
-                .for_each(|dir| client.node_deleted[dir] = false);
+            for dir in directories.clone() {
+                client.node_deleted[dir] = false;
+            }
         }
         let all = &mut self.server.directories;
-        let created = directories.map(|dir| {
-            let is_kept = |node: &&Node| {
-                scenario.has(Defect::ReentersOneQueue) && node.session == sender.session
-            };
-            let kept = all[dir].nodes.iter().find(is_kept).cloned();
-            let node = kept.or_else(|| all[dir].create(&prefix, sender.session, creator));
-            // Each contest has a unique prefix, so the name is free.
-            node.map_or(Answer::Unknown, |Node { name, czxid, .. }| {
-                Answer::Created(OwnNode { name, czxid })
+        directories
+            .map(|dir| {
+                let is_kept = |node: &&Node| {
+                    scenario.has(Defect::ReentersOneQueue) && node.session == sender.session
+                };
+                let kept = all[dir].nodes.iter().find(is_kept).cloned();
+                let node = kept.or_else(|| all[dir].create(&prefix, sender.session, creator));
+                // Each contest has a unique prefix, so the name is free.
+                node.map_or(Answer::Unknown, |Node { name, czxid, .. }| {
+                    Answer::Created(OwnNode { name, czxid })
+                })
             })
-        });
-        created.collect()
+            .collect()
     }
 
     fn answer(
@@ -185,8 +187,8 @@ impl World {
         let prefix =
             StandardLockInternalsDriver::LEASES.node_prefix(&contender_id(client, sender.contest));
         let leases = &mut self.server.directories[LEASES];
-        let taken = (0..quantity).filter_map(|_| leases.create(&prefix, sender.session, creator));
-        let taken = taken
+        let taken = (0..quantity)
+            .filter_map(|_| leases.create(&prefix, sender.session, creator))
             .map(|Node { name, czxid, .. }| OwnNode { name, czxid })
             .collect();
         let count = leases.nodes.len();
@@ -235,17 +237,17 @@ impl World {
         deleted: bool,
         which: impl Fn(&Watch) -> bool,
     ) {
-        let has_one =
-            |client: &&mut Part<Client>| client.connected && client.watches.iter().any(&which);
-        self.clients
-            .iter_mut()
-            .filter(has_one)
-            .for_each(|client| client.fire(scenario, deleted, &which));
+        for client in &mut self.clients {
+            // Checked first, because mutable access copies a shared client.
+            if client.connected && client.watches.iter().any(&which) {
+                client.fire(scenario, deleted, &which);
+            }
+        }
     }
 
     /// Records which contests have, at some moment, been first in all their queues (readers: behind
     /// read nodes only).
-    pub(super) fn note_the_first(&mut self, scenario: &Scenario) {
+    pub(super) fn record_first(&mut self, scenario: &Scenario) {
         let directories = &self.server.directories;
         for (client, wanted) in self.clients.iter_mut().zip(&scenario.clients) {
             let is_first = |dir: &usize| directories[*dir].is_entitled(client.creator());
@@ -257,12 +259,10 @@ impl World {
         }
     }
 
-    /// Records for which contests that may not wait too few leases are left.
-    pub(super) fn note_too_few_leases(&mut self, scenario: &Scenario) {
-        let (limit, leases) = (
-            self.limit(scenario),
-            self.server.directories[LEASES].nodes.len(),
-        );
+    /// Records which of the contests that must not wait have too few leases left.
+    pub(super) fn record_too_few_leases(&mut self, scenario: &Scenario) {
+        let limit = self.limit(scenario);
+        let leases = self.server.directories[LEASES].nodes.len();
         for (client, wanted) in self.clients.iter_mut().zip(&scenario.clients) {
             let can_be_refused = !wanted.waits && wanted.leases > 0 && client.contends();
             if can_be_refused && !client.saw_too_few && leases + wanted.leases > limit {

@@ -23,7 +23,7 @@ pub(crate) struct Client {
     pub(crate) connected: bool,
     /// Whether the client has acted. See `World::active`.
     pub(crate) has_acted: bool,
-    /// `None` once the contest is over.
+    /// `None` once the contest has ended.
     pub(crate) contest: Option<Contest>,
     pub(crate) phase: Phase,
     /// Requests that were sent, but that the server has not applied yet. While there is no
@@ -132,7 +132,8 @@ impl Client {
             self.contests += 1;
         }
         let id = contender_id(self.number, self.contests);
-        let (wanted, session) = (&scenario.clients[usize::from(self.number)], self.session());
+        let wanted = &scenario.clients[usize::from(self.number)];
+        let session = self.session();
         let contest = match wanted.leases {
             0 => Contest::new(id, session, wanted.queues.len()),
             quantity => Contest::for_leases(id, session, quantity, scenario.lease_limit()),
@@ -273,8 +274,8 @@ impl Client {
         let any_order = scenario.has(Defect::ForgetsOrderOfEvents)
             || scenario.has(Defect::KeepsWatchesOverConnections);
         (0..self.events.len()).filter(move |&i| {
-            // The first event; and events of own nodes, which the runner checks first, and of the
-            // leases and the limit, which have separate watchers.
+            // The first event. Also events of own nodes, which the runner checks first, and events
+            // of the leases and the limit, which have separate watchers.
             i == 0 || any_order || !matches!(self.events[i].watch, Watch::Ahead(..))
         })
     }
@@ -282,9 +283,11 @@ impl Client {
     /// Whether the client will learn that this own node was deleted: its event is queued, or the
     /// interruption makes the owner read its nodes.
     pub(crate) fn will_learn_of_loss(&self, dir: usize, name: &str) -> bool {
-        let is_it =
-            |seen: &Seen| matches!(seen.watch, Watch::Own(..)) && seen.watch.is_on(dir, name);
-        self.interrupted || self.events.iter().any(is_it)
+        self.interrupted
+            || self
+                .events
+                .iter()
+                .any(|seen| matches!(seen.watch, Watch::Own(..)) && seen.watch.is_on(dir, name))
     }
 }
 
@@ -294,10 +297,19 @@ impl Call {
         let Self::Contest { requests, .. } = self else {
             return true;
         };
-        let changes = |request: &Request| {
+        requests.iter().any(|(_, request)| {
             request.is_create() || matches!(request, Request::CreateLimit | Request::Take { .. })
+        })
+    }
+
+    /// Whether the call creates nodes of a contest.
+    pub(crate) fn creates_nodes(&self) -> bool {
+        let Self::Contest { requests, .. } = self else {
+            return false;
         };
-        requests.iter().any(|(_, request)| changes(request))
+        requests
+            .iter()
+            .any(|(_, request)| request.is_create() || matches!(request, Request::Take { .. }))
     }
 }
 

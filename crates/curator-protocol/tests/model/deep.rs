@@ -1,5 +1,5 @@
-//! The same search as `main.rs`, with more faults per run, and longer rows of readers and writers:
-//! millions of states.
+//! The same search as in `main.rs`, with more faults per run, and longer rows of readers and
+//! writers: millions of states.
 //!
 //! Takes minutes, so a plain `cargo test` leaves it out. Run it when the protocol changes:
 //!
@@ -33,7 +33,7 @@ fn properties_hold_with_three_faults() {
         for (j, second) in KINDS.into_iter().enumerate().skip(i) {
             for third in KINDS.into_iter().skip(j) {
                 assert_properties(
-                    [Scenario::of(2), Scenario::of(1).behind(3)]
+                    [Scenario::contenders(2), Scenario::contenders(1).behind(3)]
                         .map(|scenario| scenario.with(&[first, second, third])),
                 );
             }
@@ -43,7 +43,9 @@ fn properties_hold_with_three_faults() {
 
 #[test]
 fn properties_hold_for_three_contenders_with_a_lost_session_and_another_fault() {
-    assert_properties(KINDS.map(|fault| Scenario::of(3).with(&[fault, Fault::LostSession])));
+    assert_properties(
+        KINDS.map(|fault| Scenario::contenders(3).with(&[fault, Fault::LostSession])),
+    );
 }
 
 #[test]
@@ -73,22 +75,22 @@ fn properties_hold_for_more_readers_and_writers_with_two_faults() {
 
 #[test]
 fn properties_hold_with_one_fault_of_each_kind_together() {
-    assert_properties([Scenario::of(1).behind(3).with(&KINDS)]);
+    assert_properties([Scenario::contenders(1).behind(3).with(&KINDS)]);
 }
 
 #[test]
 fn properties_hold_for_several_queues_with_more_contenders_or_two_faults() {
     for faults in pairs_of_kinds() {
         let scenarios = [
-            Scenario::of_queues(&[&[0, 1], &[1, 0]]),
-            Scenario::of_queues(&[&[0, 1], &[1]]),
+            Scenario::for_queues(&[&[0, 1], &[1, 0]]),
+            Scenario::for_queues(&[&[0, 1], &[1]]),
         ];
         assert_properties(scenarios.map(|scenario| scenario.with(&faults)));
     }
     for fault in KINDS {
         let scenarios = [
-            Scenario::of_queues(&[&[0, 1], &[1, 0], &[1]]),
-            Scenario::of_queues(&[&[0, 1], &[0], &[1]]),
+            Scenario::for_queues(&[&[0, 1], &[1, 0], &[1]]),
+            Scenario::for_queues(&[&[0, 1], &[0], &[1]]),
         ];
         assert_properties(scenarios.map(|scenario| scenario.with(&[fault])));
     }
@@ -97,12 +99,12 @@ fn properties_hold_for_several_queues_with_more_contenders_or_two_faults() {
 #[test]
 fn properties_hold_for_a_semaphore_with_more_contenders_or_two_faults() {
     assert_properties(
-        pairs_of_kinds().map(|faults| Scenario::of_leases(&[1, 2], 2).changed_to(1).with(&faults)),
+        pairs_of_kinds().map(|faults| Scenario::for_leases(&[1, 2], 2).changed_to(1).with(&faults)),
     );
     for fault in KINDS {
         let scenarios = [
-            Scenario::of_leases(&[1, 1, 2], 2),
-            Scenario::of_leases(&[1, 1, 1], 1).changed_to(2),
+            Scenario::for_leases(&[1, 1, 2], 2),
+            Scenario::for_leases(&[1, 1, 1], 1).changed_to(2),
         ];
         assert_properties(scenarios.map(|scenario| scenario.with(&[fault])));
     }
@@ -111,7 +113,10 @@ fn properties_hold_for_a_semaphore_with_more_contenders_or_two_faults() {
 #[test]
 fn properties_hold_for_contests_without_waiting_with_two_faults() {
     for faults in pairs_of_kinds() {
-        let scenarios = [Scenario::of(2), Scenario::of_queues(&[&[0, 1], &[1]])];
+        let scenarios = [
+            Scenario::contenders(2),
+            Scenario::for_queues(&[&[0, 1], &[1]]),
+        ];
         assert_properties(scenarios.map(|scenario| scenario.with_impatient(1).with(&faults)));
     }
 }

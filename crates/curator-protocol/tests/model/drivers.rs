@@ -28,7 +28,7 @@ enum Change {
     /// Wrong: a writer's predecessors are final, although a read node may replace the deleted node
     /// before it.
     TrustsPredecessors,
-    /// Wrong: accepts the last number, and treats all nodes with the same number as those of one
+    /// Wrong: accepts the last number, and treats all nodes with the same number as nodes of one
     /// holder.
     IgnoresOverflow,
 }

@@ -1,5 +1,6 @@
 //! Applies faults to the modelled clients and server.
 
+use std::collections::VecDeque;
 use std::mem;
 
 use curator_protocol::{Answer, Limit, Request};
@@ -62,9 +63,9 @@ impl World {
                 client.has_acted = true;
                 let calls = client.wire.clone();
                 client.forget_answers();
-                calls
-                    .iter()
-                    .for_each(|call| self.leave_unanswered(scenario, who, call));
+                for call in &calls {
+                    self.leave_unanswered(scenario, who, call);
+                }
             }
         }
     }
@@ -164,13 +165,11 @@ impl World {
         client.sessions += 1;
         let wire = mem::take(&mut client.wire);
         // Of the requests in flight, only those that create nodes can do harm.
-        let creates = |call: &&Call| {
-            let creates =
-                |request: &Request| request.is_create() || matches!(request, Request::Take { .. });
-            matches!(call, Call::Contest { requests, .. } if requests.iter().any(|(_, request)| creates(request)))
-        };
-        let mut calls: std::collections::VecDeque<_> =
-            wire.iter().filter(creates).cloned().collect();
+        let mut calls: VecDeque<_> = wire
+            .iter()
+            .filter(|call| call.creates_nodes())
+            .cloned()
+            .collect();
         for call in &mut calls {
             if let Call::Contest { wanted, .. } = call {
                 *wanted = false;
@@ -180,8 +179,9 @@ impl World {
             self.server.dying.push(DyingSession { id, who, calls });
         }
         if scenario.has(Defect::AdoptsOverSessions) && matches!(client.phase, Phase::InFlight(_)) {
-            wire.iter()
-                .for_each(|call| self.leave_unanswered(scenario, who, call));
+            for call in &wire {
+                self.leave_unanswered(scenario, who, call);
+            }
         } else if client.contends() {
             self.begin(scenario, who);
         } else if client.is_owner() && scenario.has(Defect::OwnsOverSessions) {
@@ -195,7 +195,8 @@ impl World {
     /// Another client deletes a contender's node.
     fn delete_contenders_node(&mut self, scenario: &Scenario, dir: usize, place: usize) {
         let node = &self.server.directories[dir].nodes[place];
-        let (name, creator) = (node.name.clone(), node.creator);
+        let name = node.name.clone();
+        let creator = node.creator;
         if let Some(client) = self
             .clients
             .iter_mut()

@@ -1,4 +1,4 @@
-//! Contenders that may not wait: they own or are refused immediately, leave no node behind, and do
+//! Contenders that must not wait: they own or are refused immediately, leave no node behind, and do
 //! not block others.
 
 use super::defect::Defect;
@@ -6,24 +6,24 @@ use super::scenario::{Fault, KINDS, Scenario};
 use super::search::{assert_properties, assert_runs_end, assert_violations};
 use super::world::{LEFTOVER, STUCK_WAITER};
 
-/// Contenders that may not wait, some of them beside contenders that may.
+/// Contenders that must not wait, some of them beside contenders that may.
 fn scenarios() -> [Scenario; 12] {
-    let crossed = || Scenario::of_queues(&[&[0, 1], &[1, 0]]);
+    let crossed = || Scenario::for_queues(&[&[0, 1], &[1, 0]]);
     [
-        Scenario::of(3).with_impatient(1),
-        Scenario::of(3).with_impatient(3),
-        Scenario::of(2).behind(1).with_impatient(1),
+        Scenario::contenders(3).with_impatient(1),
+        Scenario::contenders(3).with_impatient(3),
+        Scenario::contenders(2).behind(1).with_impatient(1),
         crossed().with_impatient(2),
         crossed().behind_in([0, 1]).with_impatient(1),
-        Scenario::of_leases(&[1, 1], 1).with_impatient(1),
-        Scenario::of_leases(&[1, 1], 1).with_impatient(2),
-        Scenario::of_leases(&[1, 1], 2).with_impatient(2),
-        Scenario::of_leases(&[2, 1], 2).with_impatient(2),
-        Scenario::of_leases(&[1, 1], 2)
+        Scenario::for_leases(&[1, 1], 1).with_impatient(1),
+        Scenario::for_leases(&[1, 1], 1).with_impatient(2),
+        Scenario::for_leases(&[1, 1], 2).with_impatient(2),
+        Scenario::for_leases(&[2, 1], 2).with_impatient(2),
+        Scenario::for_leases(&[1, 1], 2)
             .with_limit_node(false)
             .with_impatient(2),
-        Scenario::of_leases(&[2, 1], 2).with_impatient(1),
-        Scenario::of_leases(&[1, 2], 2)
+        Scenario::for_leases(&[2, 1], 2).with_impatient(1),
+        Scenario::for_leases(&[1, 2], 2)
             .changed_to(1)
             .with_impatient(1),
     ]
@@ -33,9 +33,9 @@ fn scenarios() -> [Scenario; 12] {
 fn contests_without_waiting_own_or_are_refused() {
     assert_properties(scenarios());
     assert_properties([
-        Scenario::of_leases(&[1, 1, 1], 2).with_impatient(3),
-        Scenario::of_leases(&[1, 1, 1], 3).with_impatient(3),
-        Scenario::of_leases(&[1, 1, 2], 3).with_impatient(2),
+        Scenario::for_leases(&[1, 1, 1], 2).with_impatient(3),
+        Scenario::for_leases(&[1, 1, 1], 3).with_impatient(3),
+        Scenario::for_leases(&[1, 1, 2], 3).with_impatient(2),
     ]);
     assert_properties(
         Scenario::rows_of_readers_and_writers(3)
@@ -62,7 +62,7 @@ fn contests_without_waiting_own_or_are_refused_with_one_fault() {
 #[test]
 fn every_run_of_contests_without_waiting_ends() {
     for fault in KINDS {
-        let scenarios = [Scenario::of(2), Scenario::of_leases(&[1, 1], 1)];
+        let scenarios = [Scenario::contenders(2), Scenario::for_leases(&[1, 1], 1)];
         assert_runs_end(scenarios.map(|scenario| scenario.with_impatient(1).with(&[fault])));
     }
 }
@@ -70,10 +70,10 @@ fn every_run_of_contests_without_waiting_ends() {
 #[test]
 fn deliberate_defects_of_contests_without_waiting_are_found() {
     let cases = [
-        (LEFTOVER, Scenario::of(1).behind(1)),
-        (STUCK_WAITER, Scenario::of(2).behind(1)),
-        (LEFTOVER, Scenario::of_queues(&[&[0, 1]]).behind_in([0, 1])),
-        (STUCK_WAITER, Scenario::of_leases(&[1, 1, 1], 1)),
+        (LEFTOVER, Scenario::contenders(1).behind(1)),
+        (STUCK_WAITER, Scenario::contenders(2).behind(1)),
+        (LEFTOVER, Scenario::for_queues(&[&[0, 1]]).behind_in([0, 1])),
+        (STUCK_WAITER, Scenario::for_leases(&[1, 1, 1], 1)),
     ];
     assert_violations(cases.map(|(property, scenario)| {
         (

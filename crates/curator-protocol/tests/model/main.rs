@@ -15,8 +15,8 @@
 //! - Four contenders, or a contender behind nodes of other clients, cover all plans of a waiter
 //!   (none, one, two or more nodes before it) and one node more, so that the queue changes between
 //!   two reads.
-//! - Each fault alone with the most contenders, then each pair of faults with fewer: protocols
-//!   break at a fault during the recovery from another.
+//! - Each fault alone with the most contenders, then each pair of faults with fewer contenders:
+//!   protocols tend to break when a fault happens during the recovery from another.
 //! - Readers and writers (a writer may also take the read lock, or downgrade to it): up to four
 //!   contenders without faults, three with one fault, two with two faults.
 //! - Three faults, and one fault of each kind together, take minutes: see `deep.rs`.
@@ -49,7 +49,11 @@ use world::{LEFTOVER, STUCK_WAITER, TWO_OWNERS, UNUSED_DIRECTORY, WRONG_OWNER};
 
 #[test]
 fn properties_hold_without_faults() {
-    assert_properties((1..=5).map(Scenario::of).chain([Scenario::of(2).behind(5)]));
+    assert_properties(
+        (1..=5)
+            .map(Scenario::of)
+            .chain([Scenario::contenders(2).behind(5)]),
+    );
 }
 
 #[test]
@@ -58,7 +62,11 @@ fn properties_hold_with_one_fault() {
         // A lost session stays alive on the server for a while, which multiplies the states.
         let most = if fault == Fault::LostSession { 3 } else { 4 };
         assert_properties(
-            [Scenario::of(most), Scenario::of(2).behind(3)].map(|scenario| scenario.with(&[fault])),
+            [
+                Scenario::contenders(most),
+                Scenario::contenders(2).behind(3),
+            ]
+            .map(|scenario| scenario.with(&[fault])),
         );
     }
 }
@@ -73,20 +81,22 @@ fn properties_hold_with_two_faults() {
             [Fault::LostSession | Fault::Disconnect, Fault::LostSession]
         );
         let most = if is_large {
-            Scenario::of(2).behind(1)
+            Scenario::contenders(2).behind(1)
         } else {
-            Scenario::of(3)
+            Scenario::contenders(3)
         };
-        assert_properties([most, Scenario::of(1).behind(3)].map(|scenario| scenario.with(&faults)));
+        assert_properties(
+            [most, Scenario::contenders(1).behind(3)].map(|scenario| scenario.with(&faults)),
+        );
     }
 }
 
 #[test]
 fn properties_hold_if_a_directory_is_missing_or_removed() {
-    assert_properties([Scenario::of(3).in_directories([false, false])]);
-    let missing = Scenario::of(2).in_directories([false, false]);
-    for also in [Fault::Reap, Fault::Directories] {
-        assert_properties(KINDS.map(|fault| missing.with(&[fault, also])));
+    assert_properties([Scenario::contenders(3).in_directories([false, false])]);
+    let missing = Scenario::contenders(2).in_directories([false, false]);
+    for second in [Fault::Reap, Fault::Directories] {
+        assert_properties(KINDS.map(|fault| missing.with(&[fault, second])));
     }
     assert_properties([missing.with(&[Fault::Directories, Fault::Directories, Fault::Reap])]);
 }
@@ -95,16 +105,18 @@ fn properties_hold_if_a_directory_is_missing_or_removed() {
 #[test]
 fn properties_hold_with_a_driver_without_final_predecessors() {
     for fault in KINDS {
-        let downgraded = Scenario::of(1).behind(2).with(&[fault, Fault::Downgrade]);
+        let downgraded = Scenario::contenders(1)
+            .behind(2)
+            .with(&[fault, Fault::Downgrade]);
         assert_properties(
-            [downgraded, Scenario::of(3).with(&[fault])]
+            [downgraded, Scenario::contenders(3).with(&[fault])]
                 .map(|scenario| scenario.driven_by(LISTS_AGAIN)),
         );
     }
     // The mutex's driver declares predecessors final, which a downgrade contradicts.
     assert_violations([(
         WRONG_OWNER,
-        Scenario::of(1).behind(1).with(&[Fault::Downgrade]),
+        Scenario::contenders(1).behind(1).with(&[Fault::Downgrade]),
     )]);
 }
 
@@ -144,7 +156,9 @@ fn properties_hold_for_readers_and_writers_behind_others() {
 fn sequence_numbers_that_run_out() {
     for fault in KINDS {
         for left in 1..=2 {
-            assert_properties([Scenario::of(3).with_numbers_left(left).with(&[fault])]);
+            assert_properties([Scenario::contenders(3)
+                .with_numbers_left(left)
+                .with(&[fault])]);
         }
         assert_properties(
             Scenario::rows_of_readers_and_writers(2)
@@ -153,7 +167,7 @@ fn sequence_numbers_that_run_out() {
     }
     assert_violations([(
         TWO_OWNERS,
-        Scenario::of_readers_and_writers(&[IGNORES_OVERFLOW, IGNORES_OVERFLOW])
+        Scenario::for_readers_and_writers(&[IGNORES_OVERFLOW, IGNORES_OVERFLOW])
             .with_numbers_left(0),
     )]);
 }
@@ -164,26 +178,27 @@ fn sequence_numbers_that_run_out() {
 fn every_run_ends() {
     for fault in KINDS {
         assert_runs_end(
-            [Scenario::of(3), Scenario::of(2).behind(2)].map(|scenario| scenario.with(&[fault])),
+            [Scenario::contenders(3), Scenario::contenders(2).behind(2)]
+                .map(|scenario| scenario.with(&[fault])),
         );
     }
     assert_runs_end((2..=3).flat_map(Scenario::rows_of_readers_and_writers));
-    let missing = Scenario::of(2).in_directories([false, false]);
+    let missing = Scenario::contenders(2).in_directories([false, false]);
     assert_runs_end([
         missing.with(&[Fault::Directories]),
         missing,
-        Scenario::of(3).driven_by(LISTS_AGAIN),
+        Scenario::contenders(3).driven_by(LISTS_AGAIN),
     ]);
 }
 
 #[test]
 fn deliberate_defects_are_found() {
     use Fault::{Cancel, Delete, Disconnect, LostSession, Write};
-    let behind_one = |faults| Scenario::of(1).behind(1).with(faults);
+    let behind_one = |faults| Scenario::contenders(1).behind(1).with(faults);
     let cases = [
         (
             TWO_OWNERS,
-            Scenario::of(2)
+            Scenario::contenders(2)
                 .with(&[LostSession])
                 .with_defect(Defect::AdoptsOverSessions),
         ),
@@ -193,7 +208,7 @@ fn deliberate_defects_are_found() {
         ),
         (
             STUCK_WAITER,
-            Scenario::of(2).with_defect(Defect::LosesAheadEvents),
+            Scenario::contenders(2).with_defect(Defect::LosesAheadEvents),
         ),
         (
             WRONG_OWNER,
@@ -201,7 +216,7 @@ fn deliberate_defects_are_found() {
         ),
         (
             STUCK_WAITER,
-            Scenario::of(2)
+            Scenario::contenders(2)
                 .with(&[Disconnect])
                 .with_defect(Defect::HidesInterruptions),
         ),
@@ -219,38 +234,40 @@ fn deliberate_defects_are_found() {
         ),
         (
             STUCK_WAITER,
-            Scenario::of(2)
+            Scenario::contenders(2)
                 .with(&[Cancel])
                 .with_defect(Defect::HasNoJanitor),
         ),
         (
             LEFTOVER,
-            Scenario::of(1)
+            Scenario::contenders(1)
                 .with(&[Cancel])
                 .with_defect(Defect::HasNoJanitor),
         ),
         (
             UNUSED_DIRECTORY,
-            Scenario::of(1)
+            Scenario::contenders(1)
                 .in_directories([false, false])
                 .with_defect(Defect::CreatesDirectoriesAlone),
         ),
-        // Wrong drivers: another node may still be before the own one.
+        // Wrong drivers: another node may still be before the contender's own.
         (
             WRONG_OWNER,
-            Scenario::of(1).behind(2).driven_by(OWNS_TOO_EARLY),
+            Scenario::contenders(1).behind(2).driven_by(OWNS_TOO_EARLY),
         ),
         (
             TWO_OWNERS,
-            Scenario::of(3).with(&[Cancel]).driven_by(OWNS_TOO_EARLY),
+            Scenario::contenders(3)
+                .with(&[Cancel])
+                .driven_by(OWNS_TOO_EARLY),
         ),
         (
             TWO_OWNERS,
-            Scenario::of_readers_and_writers(&[WRITER, TRUSTS_PREDECESSORS]),
+            Scenario::for_readers_and_writers(&[WRITER, TRUSTS_PREDECESSORS]),
         ),
         (
             TWO_OWNERS,
-            Scenario::of_readers_and_writers(&[WRITER, WRITER, READER])
+            Scenario::for_readers_and_writers(&[WRITER, WRITER, READER])
                 .with(&[Cancel])
                 .with_defect(Defect::TakesAnyDeletionForOwnership),
         ),

@@ -23,7 +23,7 @@ impl<T> Deref for Part<T> {
 }
 
 impl<T: Clone> DerefMut for Part<T> {
-    /// Copies the value if another state has it too.
+    /// Copies the value if another state shares it.
     fn deref_mut(&mut self) -> &mut T {
         Arc::make_mut(&mut self.0)
     }

@@ -1,6 +1,6 @@
-//! Contenders that return, as those of a leader latch do: a contender leaves while it waits or
-//! owns, or loses its session, and later contends again, in the current session or the next, while
-//! its old node may still exist.
+//! Contenders that return, like the contenders of a leader latch: a contender leaves while it waits
+//! or owns, or loses its session, and later contends again, in the current session or the next,
+//! while its old node may still exist.
 
 use super::defect::Defect;
 use super::scenario::Fault::{Cancel, Disconnect, LostSession, Return};
@@ -11,9 +11,9 @@ use super::world::{LEFTOVER, STUCK_WAITER, TWO_OWNERS};
 #[test]
 fn properties_hold_for_contenders_that_return_after_owning() {
     assert_properties([
-        Scenario::of(3).with(&[Return]),
-        Scenario::of(2).with(&[Return, Return, Return]),
-        Scenario::of(2).behind(1).with(&[Return]),
+        Scenario::contenders(3).with(&[Return]),
+        Scenario::contenders(2).with(&[Return, Return, Return]),
+        Scenario::contenders(2).behind(1).with(&[Return]),
     ]);
 }
 
@@ -23,13 +23,13 @@ fn properties_hold_for_contenders_that_return_after_each_kind_of_fault() {
         // A lost session stays alive on the server for a while, which multiplies the states.
         let most = if fault == LostSession { 2 } else { 3 };
         let scenarios = [
-            Scenario::of(most),
-            Scenario::of(2).behind(1),
-            Scenario::of(1).behind(3),
+            Scenario::contenders(most),
+            Scenario::contenders(2).behind(1),
+            Scenario::contenders(1).behind(3),
         ];
         assert_properties(scenarios.map(|scenario| scenario.with(&[fault, Return])));
         // Two faults of this kind, and two returns.
-        assert_properties([Scenario::of(1)
+        assert_properties([Scenario::contenders(1)
             .behind(1)
             .with(&[fault, fault, Return, Return])]);
     }
@@ -38,18 +38,22 @@ fn properties_hold_for_contenders_that_return_after_each_kind_of_fault() {
 /// For example a contender that leaves while its create is in flight, is disconnected, and returns.
 #[test]
 fn properties_hold_for_contenders_that_return_after_two_faults() {
-    assert_properties(
-        pairs_of_kinds().map(|[one, other]| Scenario::of(1).behind(2).with(&[one, other, Return])),
-    );
+    assert_properties(pairs_of_kinds().map(|[one, other]| {
+        Scenario::contenders(1)
+            .behind(2)
+            .with(&[one, other, Return])
+    }));
     // Without the pairs of faults that multiply the states.
     let pairs = pairs_of_kinds()
         .filter(|pair| !pair.contains(&LostSession) && *pair != [Disconnect, Disconnect]);
-    assert_properties(pairs.map(|[one, other]| Scenario::of(2).with(&[one, other, Return])));
+    assert_properties(
+        pairs.map(|[one, other]| Scenario::contenders(2).with(&[one, other, Return])),
+    );
 }
 
 #[test]
 fn every_run_of_returning_contenders_ends() {
-    assert_runs_end(KINDS.map(|fault| Scenario::of(2).with(&[fault, Return])));
+    assert_runs_end(KINDS.map(|fault| Scenario::contenders(2).with(&[fault, Return])));
 }
 
 #[test]
@@ -57,27 +61,27 @@ fn deliberate_defects_of_returning_contenders_are_found() {
     let cases = [
         (
             TWO_OWNERS,
-            Scenario::of(2)
+            Scenario::contenders(2)
                 .with(&[LostSession, Return])
                 .with_defect(Defect::OwnsOverSessions),
         ),
         (
             TWO_OWNERS,
-            Scenario::of(2)
+            Scenario::contenders(2)
                 .with(&[Cancel, Disconnect, Return])
                 .with_defect(Defect::ReturnsWithItsOldId),
         ),
         // The contender waits behind its old node.
         (
             STUCK_WAITER,
-            Scenario::of(1)
+            Scenario::contenders(1)
                 .behind(1)
                 .with(&[Cancel, Return])
                 .with_defect(Defect::HasNoJanitor),
         ),
         (
             LEFTOVER,
-            Scenario::of(1)
+            Scenario::contenders(1)
                 .behind(1)
                 .with(&[Cancel, Return])
                 .with_defect(Defect::HasNoJanitor),

@@ -28,8 +28,9 @@ impl World {
             }
             Action::Expire(index) => {
                 let session = self.server.dying.remove(index).id;
-                (0..self.server.directories.len())
-                    .for_each(|dir| self.delete(scenario, dir, |n| n.session == session));
+                for dir in 0..self.server.directories.len() {
+                    self.delete(scenario, dir, |node| node.session == session);
+                }
             }
             Action::Leave(dir, index) => {
                 let name = self.server.directories[dir].nodes[index].name.clone();
@@ -49,9 +50,9 @@ impl World {
         self.perform(scenario, who, step);
     }
 
-    /// Performs the contest's step after these answers, or after an event without answers. Fails
-    /// the contest if the pace is wrong: `Retry` although no answer is unknown, `Pause` although
-    /// nothing was missing, or `Now` although all answers are unknown.
+    /// Performs the contest's step after these answers, or, if there are none, after an event.
+    /// Fails the contest if the pace is wrong: `Retry` although no answer is unknown, `Pause`
+    /// although nothing was missing, or `Now` although all answers are unknown.
     fn perform_in_pace(&mut self, scenario: &Scenario, who: usize, step: Step, answers: &[Answer]) {
         let is_lost = |answer: &Answer| *answer == Answer::Unknown;
         let is_missing = |answer: &Answer| matches!(answer, Answer::NoParent | Answer::Missing);
@@ -91,17 +92,16 @@ impl World {
                 }
                 client.answers.clear();
                 client.phase = Phase::InFlight(requests.len());
-                let requests = requests
+                let requests: Vec<_> = requests
                     .into_iter()
-                    .map(|(number, request)| (scenario.directory(who, number), request));
-                let requests: Vec<_> = requests.collect();
+                    .map(|(number, request)| (scenario.directory(who, number), request))
+                    .collect();
                 for together in
                     requests.chunk_by(|one, next| are_one_call(scenario, &one.1, &next.1))
                 {
-                    let (requests, contest) = (together.to_vec(), client.contests);
                     client.wire.push_back(Call::Contest {
-                        requests,
-                        contest,
+                        requests: together.to_vec(),
+                        contest: client.contests,
                         wanted: true,
                     });
                     if let [(_, Request::Take { place, .. })] = together
@@ -295,7 +295,7 @@ impl World {
         else {
             return;
         };
-        // Of a writer's two nodes, the second is deleted first. `ReleaseWrite` covers the other
+        // A writer's second node is deleted before its first. `ReleaseWrite` covers the other
         // order.
         client.wire.extend(
             nodes
@@ -328,7 +328,8 @@ impl World {
     /// Deletes the nodes that the contest knows, and returns the sweeps for the others.
     fn clean_up(&mut self, scenario: &Scenario, who: usize) -> Vec<Call> {
         let client = &mut *self.clients[who];
-        let (creator, Some(contest)) = (client.creator(), &client.contest) else {
+        let creator = client.creator();
+        let Some(contest) = &client.contest else {
             return Vec::new();
         };
         let is_left =
@@ -408,8 +409,7 @@ impl World {
     }
 }
 
-/// Whether these two consecutive requests are sent in one call. Consecutive creates are, and so are
-/// consecutive plain reads.
+/// Whether these two consecutive requests are sent in one call: two creates, or two plain reads.
 fn are_one_call(scenario: &Scenario, one: &Request, next: &Request) -> bool {
     match (one, next) {
         (one, next) if one.is_create() && next.is_create() => !scenario.has(Defect::EntersOneByOne),

@@ -18,8 +18,8 @@ pub(crate) const LEASES: usize = 1;
 pub(crate) struct Scenario {
     /// The contenders, each in a separate session. Equal contenders are adjacent.
     pub(crate) clients: Vec<Wanted>,
-    /// How many nodes of others are in each queue at the beginning. They are deleted in any order:
-    /// others release, cancel and crash.
+    /// How many nodes of other clients are in each queue at the beginning. They are deleted in any
+    /// order: other clients release, cancel and crash.
     pub(crate) others: [u8; 2],
     /// Which directories exist at the beginning.
     pub(crate) directories: [bool; 2],
@@ -83,8 +83,8 @@ pub(crate) enum Fault {
 /// Constructors, and variants of a scenario. The constructors add no faults.
 impl Scenario {
     /// Contests for Curator's mutex.
-    pub(crate) fn of(contenders: usize) -> Self {
-        Self::of_each(vec![Wanted::MUTEX; contenders])
+    pub(crate) fn contenders(number: usize) -> Self {
+        Self::with_clients(vec![Wanted::MUTEX; number])
     }
 
     /// Every row of readers and writers of this length.
@@ -93,16 +93,17 @@ impl Scenario {
     /// order of readers and writers.
     pub(crate) fn rows_of_readers_and_writers(length: u32) -> impl Iterator<Item = Self> {
         let driver = |writes| if writes { WRITER } else { READER };
-        let row = move |row| {
-            (0..length)
-                .map(|place| driver(row & (1 << place) != 0))
-                .collect::<Vec<_>>()
-        };
-        (0..1_u32 << length).map(move |number| Self::of_readers_and_writers(&row(number)))
+        // Bit `place` of `writers` is set if there is a writer at that place.
+        (0..1_u32 << length).map(move |writers| {
+            let row: Vec<_> = (0..length)
+                .map(|place| driver(writers & (1 << place) != 0))
+                .collect();
+            Self::for_readers_and_writers(&row)
+        })
     }
 
     /// One contest for each driver, of readers and writers. The others are writers.
-    pub(crate) fn of_readers_and_writers(drivers: &[&'static dyn LockInternalsDriver]) -> Self {
+    pub(crate) fn for_readers_and_writers(drivers: &[&'static dyn LockInternalsDriver]) -> Self {
         let clients = drivers
             .iter()
             .map(|driver| Wanted {
@@ -112,13 +113,13 @@ impl Scenario {
             .collect();
         Self {
             lock_name: WriteLockInternalsDriver::LOCK_NAME,
-            ..Self::of_each(clients)
+            ..Self::with_clients(clients)
         }
     }
 
     /// Contests for several queues each.
-    pub(crate) fn of_queues(wants: &[&'static [usize]]) -> Self {
-        Self::of_each(
+    pub(crate) fn for_queues(wants: &[&'static [usize]]) -> Self {
+        Self::with_clients(
             wants
                 .iter()
                 .map(|queues| Wanted {
@@ -130,7 +131,7 @@ impl Scenario {
     }
 
     /// Contests for this many leases each, of a fixed limit.
-    pub(crate) fn of_leases(quantities: &[usize], limit: usize) -> Self {
+    pub(crate) fn for_leases(quantities: &[usize], limit: usize) -> Self {
         let clients = quantities
             .iter()
             .map(|leases| Wanted {
@@ -140,11 +141,11 @@ impl Scenario {
             .collect();
         Self {
             limit,
-            ..Self::of_each(clients)
+            ..Self::with_clients(clients)
         }
     }
 
-    fn of_each(clients: Vec<Wanted>) -> Self {
+    fn with_clients(clients: Vec<Wanted>) -> Self {
         let lock_name = StandardLockInternalsDriver::LOCK_NAME;
         Self {
             clients,
@@ -193,9 +194,9 @@ impl Scenario {
     }
 
     pub(crate) fn driven_by(mut self, driver: &'static dyn LockInternalsDriver) -> Self {
-        self.clients
-            .iter_mut()
-            .for_each(|client| client.driver = driver);
+        for client in &mut self.clients {
+            client.driver = driver;
+        }
         self
     }
 
@@ -215,13 +216,11 @@ impl Scenario {
         }
     }
 
-    /// The last `last` contenders may not wait.
+    /// The last `last` contenders must not wait.
     pub(crate) fn with_impatient(mut self, last: usize) -> Self {
-        self.clients
-            .iter_mut()
-            .rev()
-            .take(last)
-            .for_each(|client| client.waits = false);
+        for client in self.clients.iter_mut().rev().take(last) {
+            client.waits = false;
+        }
         self
     }
 }
@@ -243,11 +242,11 @@ impl Scenario {
     /// Whether there are enough leases for all contenders together.
     pub(crate) fn has_enough_leases(&self) -> bool {
         let wanted: usize = self.clients.iter().map(|client| client.leases).sum();
-        self.is_semaphore()
-            && wanted
-                <= self
-                    .change
-                    .map_or(self.limit, |change| change.min(self.limit))
+        let least = match self.change {
+            Some(change) => change.min(self.limit),
+            None => self.limit,
+        };
+        self.is_semaphore() && wanted <= least
     }
 
     pub(crate) fn has(&self, defect: Defect) -> bool {

@@ -13,12 +13,14 @@ use super::scenario::Scenario;
 #[track_caller]
 pub(crate) fn assert_properties(scenarios: impl IntoIterator<Item = Scenario>) {
     for scenario in scenarios {
-        let (name, started) = (format!("{scenario:?}"), Instant::now());
+        let name = format!("{scenario:?}");
+        let started = Instant::now();
         let checker = scenario.checker().threads(2).spawn_bfs().join();
-        let (states, depth) = (checker.unique_state_count(), checker.max_depth());
-        // If a property fails, the line printed before names the scenario.
+        // Printed before the check, so that the output names the scenario that fails.
         println!(
-            "{name}: {states} states, depth {depth}, {:.1?}",
+            "{name}: {} states, depth {}, {:.1?}",
+            checker.unique_state_count(),
+            checker.max_depth(),
             started.elapsed()
         );
         checker.assert_properties();
@@ -29,12 +31,14 @@ pub(crate) fn assert_properties(scenarios: impl IntoIterator<Item = Scenario>) {
 #[track_caller]
 pub(crate) fn assert_violations(cases: impl IntoIterator<Item = (&'static str, Scenario)>) {
     for (property, scenario) in cases {
-        let (name, started) = (format!("{scenario:?}"), Instant::now());
-        let search = scenario
+        let name = format!("{scenario:?}");
+        let started = Instant::now();
+        let checker = scenario
             .checker()
             .threads(2)
-            .finish_when(HasDiscoveries::AnyOf([property].into()));
-        let checker = search.spawn_bfs().join();
+            .finish_when(HasDiscoveries::AnyOf([property].into()))
+            .spawn_bfs()
+            .join();
         println!(
             "{name}: {} states, {:.1?}",
             checker.unique_state_count(),
@@ -52,7 +56,7 @@ pub(crate) fn assert_runs_end(scenarios: impl IntoIterator<Item = Scenario>) {
     for scenario in scenarios {
         let started = Instant::now();
         let hasher = RandomState::new();
-        // By fingerprint: whether the state is on the current path.
+        // Whether each visited state, given by its fingerprint, is on the current path.
         let mut on_path = HashMap::new();
         let mut stack: Vec<_> = scenario
             .init_states()
@@ -79,10 +83,12 @@ pub(crate) fn assert_runs_end(scenarios: impl IntoIterator<Item = Scenario>) {
                     stack.push(Visit::Leave(fingerprint));
                     let mut actions = Vec::new();
                     scenario.actions(&state, &mut actions);
-                    let next = actions
-                        .into_iter()
-                        .filter_map(|action| scenario.next_state(&state, action));
-                    stack.extend(next.map(Visit::Enter));
+                    stack.extend(
+                        actions
+                            .into_iter()
+                            .filter_map(|action| scenario.next_state(&state, action))
+                            .map(Visit::Enter),
+                    );
                 }
             }
         }

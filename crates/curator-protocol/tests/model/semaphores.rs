@@ -8,13 +8,13 @@ use super::world::{LEFTOVER, LIMIT_EXCEEDED, STUCK_WAITER, UNREAD_WRITE, WRONG_L
 #[test]
 fn properties_hold_for_a_semaphore_without_faults() {
     assert_properties([
-        Scenario::of_leases(&[1, 1], 1),
-        Scenario::of_leases(&[1, 1, 1], 1),
-        Scenario::of_leases(&[1, 1, 2], 2),
-        Scenario::of_leases(&[1, 1, 1], 2),
-        Scenario::of_leases(&[1, 1, 1], 1).changed_to(2),
-        Scenario::of_leases(&[1, 1, 2], 2).changed_to(1),
-        Scenario::of_leases(&[1, 2], 1).changed_to(2),
+        Scenario::for_leases(&[1, 1], 1),
+        Scenario::for_leases(&[1, 1, 1], 1),
+        Scenario::for_leases(&[1, 1, 2], 2),
+        Scenario::for_leases(&[1, 1, 1], 2),
+        Scenario::for_leases(&[1, 1, 1], 1).changed_to(2),
+        Scenario::for_leases(&[1, 1, 2], 2).changed_to(1),
+        Scenario::for_leases(&[1, 2], 1).changed_to(2),
     ]);
 }
 
@@ -28,10 +28,10 @@ fn properties_hold_for_a_semaphore_with_one_fault() {
             &[1, 1, 1]
         };
         let scenarios = [
-            Scenario::of_leases(most, 1),
-            Scenario::of_leases(&[1, 2], 2),
-            Scenario::of_leases(&[1, 1], 1).changed_to(2),
-            Scenario::of_leases(&[1, 2], 2).changed_to(1),
+            Scenario::for_leases(most, 1),
+            Scenario::for_leases(&[1, 2], 2),
+            Scenario::for_leases(&[1, 1], 1).changed_to(2),
+            Scenario::for_leases(&[1, 2], 2).changed_to(1),
         ];
         assert_properties(scenarios.map(|scenario| scenario.with(&[fault])));
     }
@@ -40,9 +40,9 @@ fn properties_hold_for_a_semaphore_with_one_fault() {
 #[test]
 fn properties_hold_for_a_semaphore_with_two_faults() {
     for faults in pairs_of_kinds() {
-        let two = Scenario::of_leases(&[1, 1], 1).with_limit_node(true);
+        let two = Scenario::for_leases(&[1, 1], 1).with_limit_node(true);
         assert_properties(
-            [two, Scenario::of_leases(&[2], 2).changed_to(1)]
+            [two, Scenario::for_leases(&[2], 2).changed_to(1)]
                 .map(|scenario| scenario.with(&faults)),
         );
     }
@@ -52,7 +52,7 @@ fn properties_hold_for_a_semaphore_with_two_faults() {
 /// directory is removed.
 #[test]
 fn properties_hold_for_a_semaphore_whose_nodes_are_missing() {
-    let two = || Scenario::of_leases(&[1, 1], 1);
+    let two = || Scenario::for_leases(&[1, 1], 1);
     for fault in KINDS {
         let directories = [[true, true], [true, false], [false, false]];
         assert_properties(directories.map(|exist| {
@@ -69,8 +69,8 @@ fn properties_hold_for_a_semaphore_whose_nodes_are_missing() {
 fn every_run_of_a_semaphore_ends() {
     for fault in KINDS {
         let scenarios = [
-            Scenario::of_leases(&[1, 1], 1),
-            Scenario::of_leases(&[1, 2], 2).changed_to(1),
+            Scenario::for_leases(&[1, 1], 1),
+            Scenario::for_leases(&[1, 2], 2).changed_to(1),
         ];
         assert_runs_end(scenarios.map(|scenario| scenario.with(&[fault])));
     }
@@ -79,10 +79,8 @@ fn every_run_of_a_semaphore_ends() {
 #[test]
 fn deliberate_defects_of_a_semaphore_are_found() {
     use Fault::{Cancel, Delete, Disconnect, Write};
-    let (one, two) = (
-        || Scenario::of_leases(&[1], 1),
-        || Scenario::of_leases(&[1, 1], 1),
-    );
+    let one = || Scenario::for_leases(&[1], 1);
+    let two = || Scenario::for_leases(&[1, 1], 1);
     let cases = [
         (
             LIMIT_EXCEEDED,
@@ -92,7 +90,7 @@ fn deliberate_defects_of_a_semaphore_are_found() {
         ),
         (
             LIMIT_EXCEEDED,
-            Scenario::of_leases(&[2], 2)
+            Scenario::for_leases(&[2], 2)
                 .changed_to(1)
                 .with_defect(Defect::IgnoresTheLimitsVersion),
         ),
@@ -111,7 +109,7 @@ fn deliberate_defects_of_a_semaphore_are_found() {
         ),
         (
             WRONG_LEASES,
-            Scenario::of_leases(&[1], 2)
+            Scenario::for_leases(&[1], 2)
                 .with(&[Disconnect])
                 .with_defect(Defect::TakesAgainWithoutRecovery),
         ),

@@ -15,7 +15,7 @@ pub(crate) struct Server {
     pub(crate) directories: [Part<Directory>; 2],
     /// The node that contains the limit of the leases, if it exists.
     pub(crate) limit: Option<Limit>,
-    /// Sessions that their clients have given up.
+    /// Sessions that their clients have lost.
     pub(crate) dying: Vec<DyingSession>,
     /// Whether leases were taken beyond the limit.
     pub(crate) exceeded: bool,
@@ -81,11 +81,13 @@ impl Server {
         };
         let mut directories = scenario.directories.map(directory);
         directories[0].next = scenario.counter;
-        let exists = scenario.limit_node == Some(true);
-        let limit = exists.then_some(Limit {
-            leases: scenario.limit,
-            version: Some(0),
-        });
+        let limit = match scenario.limit_node {
+            Some(true) => Some(Limit {
+                leases: scenario.limit,
+                version: Some(0),
+            }),
+            _ => None,
+        };
         Self {
             directories,
             limit,
@@ -117,7 +119,8 @@ impl Server {
 impl Directory {
     /// `None` if a node with this name exists.
     pub(crate) fn create(&mut self, prefix: &str, session: i64, creator: Creator) -> Option<Node> {
-        let (sequence, czxid) = (self.next, self.created + 1);
+        let sequence = self.next;
+        let czxid = self.created + 1;
         let name = format!("{prefix}{sequence:010}");
         if self.nodes.iter().any(|node| node.name == name) {
             return None;
@@ -172,7 +175,7 @@ impl Directory {
     }
 
     pub(crate) fn children(&self) -> Vec<String> {
-        // Reversed: the server's lists have no order.
+        // Reversed, because a real server's lists have no order.
         self.nodes
             .iter()
             .rev()

@@ -11,23 +11,23 @@ use super::world::{LEFTOVER, STUCK_WAITER, UNUSED_DIRECTORY, WRONG_OWNER};
 
 /// Two contenders for both queues, named in opposite orders.
 fn crossed() -> Scenario {
-    Scenario::of_queues(&[&[0, 1], &[1, 0]])
+    Scenario::for_queues(&[&[0, 1], &[1, 0]])
 }
 
 fn same() -> Scenario {
-    Scenario::of_queues(&[&[0, 1], &[0, 1]])
+    Scenario::for_queues(&[&[0, 1], &[0, 1]])
 }
 
 fn one() -> Scenario {
-    Scenario::of_queues(&[&[0, 1]])
+    Scenario::for_queues(&[&[0, 1]])
 }
 
 fn one_and_single() -> Scenario {
-    Scenario::of_queues(&[&[0, 1], &[1]])
+    Scenario::for_queues(&[&[0, 1], &[1]])
 }
 
 fn one_and_singles() -> Scenario {
-    Scenario::of_queues(&[&[0, 1], &[0], &[1]])
+    Scenario::for_queues(&[&[0, 1], &[0], &[1]])
 }
 
 #[test]
@@ -35,13 +35,14 @@ fn properties_hold_for_several_queues_without_faults() {
     assert_properties([
         same(),
         crossed(),
-        Scenario::of_queues(&[&[0, 1], &[1, 0], &[1]]),
+        Scenario::for_queues(&[&[0, 1], &[1, 0], &[1]]),
         one_and_singles(),
     ]);
     assert_properties([[3, 0], [2, 1], [1, 1]].map(|others| crossed().behind_in(others)));
     for exist in [[false, false], [true, false]] {
         assert_properties(
-            [crossed(), crossed().with(&[Fault::Directories])].map(|one| one.in_directories(exist)),
+            [crossed(), crossed().with(&[Fault::Directories])]
+                .map(|scenario| scenario.in_directories(exist)),
         );
     }
 }

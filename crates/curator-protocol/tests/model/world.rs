@@ -30,7 +30,7 @@ pub(crate) const UNUSED_DIRECTORY: &str = "no directory is created without a nod
 pub(crate) const OWNED: &str = "a contender owns the lock or its leases at some time";
 pub(crate) const SHARED: &str = "two contenders own the lock together at some time";
 pub(crate) const FORBIDDEN_WAIT: &str =
-    "a contender that may not wait does not wait, except for leases, behind other contenders";
+    "a contender that must not wait does not wait, except for leases, behind other contenders";
 pub(crate) const REFUSED_UNDULY: &str =
     "a contender is refused leases only if, at some moment, too few were left for it";
 pub(crate) const REFUSED: &str = "a contender is refused at some time";
@@ -116,8 +116,8 @@ impl Model for Scenario {
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
         let mut world = world.clone();
         world.act(self, action);
-        world.note_the_first(self);
-        world.note_too_few_leases(self);
+        world.record_first(self);
+        world.record_too_few_leases(self);
         world.reset_done_clients();
         Some(world)
     }
@@ -239,21 +239,23 @@ impl World {
     }
 
     fn no_waiter_is_stuck(&self, scenario: &Scenario) -> bool {
-        let (limit, queue) = (self.limit(scenario), &self.server.directories[0]);
+        let limit = self.limit(scenario);
         // A contender for more leases than the final limit waits for ever, and so do all behind it.
         let is_hopeless = |who: usize| scenario.clients[who].leases > limit;
         let is_at_rest = |client: &Client| {
             client.phase == Phase::Done || is_hopeless(usize::from(client.number))
         };
-        let is_first_hopeless = matches!(queue.nodes.first().map(|node| node.creator),
+        let first = self.server.directories[0].nodes.first();
+        let is_first_hopeless = matches!(first.map(|node| node.creator),
             Some(Creator::Contest { client, .. }) if is_hopeless(usize::from(client)));
         is_first_hopeless || self.clients().all(is_at_rest)
     }
 
     fn is_of_a_waiter(&self, dir: usize, node: &super::server::Node) -> bool {
-        let is_it =
-            |client: &Client| client.phase == Phase::Waiting && client.creator() == node.creator;
-        dir != LEASES && self.clients().any(is_it)
+        dir != LEASES
+            && self
+                .clients()
+                .any(|client| client.phase == Phase::Waiting && client.creator() == node.creator)
     }
 
     fn holds_exactly(&self, scenario: &Scenario) -> bool {
@@ -291,11 +293,13 @@ impl World {
                             .deliverable(scenario)
                             .map(|event| Action::Observe(who, event)),
                     );
-                    actions.extend(client.interrupted.then_some(Action::Interrupt(who)));
+                    if client.interrupted {
+                        actions.push(Action::Interrupt(who));
+                    }
                 }
                 Phase::Owning { .. } => {
                     actions.push(Action::Release(who));
-                    self.steps_of_a_writer(who, actions);
+                    self.writer_actions(who, actions);
                 }
                 _ => {}
             }
@@ -346,12 +350,10 @@ impl World {
             actions.extend(strikes.map(|(fault, _)| Action::Strike(fault, who)));
         }
         for (dir, place, node) in self.server.nodes() {
-            let (is_other, is_lease) = (
-                node.creator == Creator::Other,
-                scenario.is_semaphore() && dir == LEASES,
-            );
-            // A write affects clients that watch the node, and a take, which checks the version of
-            // its place.
+            let is_other = node.creator == Creator::Other;
+            let is_lease = scenario.is_semaphore() && dir == LEASES;
+            // A write affects only clients that watch the node, and a take, which checks the
+            // version of its place.
             let matters = scenario.is_semaphore()
                 || self
                     .clients()

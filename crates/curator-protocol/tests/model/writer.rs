@@ -10,7 +10,7 @@ use super::scenario::Scenario;
 use super::world::{Action, World};
 
 impl World {
-    pub(super) fn steps_of_a_writer(&self, who: usize, actions: &mut Vec<Action>) {
+    pub(super) fn writer_actions(&self, who: usize, actions: &mut Vec<Action>) {
         let client = &self.clients[who];
         match client.owned_nodes() {
             [(_, write), _] if kind(write) == ParticipantKind::Write => {
@@ -29,7 +29,7 @@ impl World {
 
     pub(super) fn downgrade(&mut self, scenario: &Scenario, who: usize) {
         self.take_read(who);
-        if let Some((dir, name)) = self.give_up_write(who) {
+        if let Some((dir, name)) = self.remove_owned_write_node(who) {
             self.delete(scenario, dir, |node| node.name == name);
         }
     }
@@ -38,7 +38,8 @@ impl World {
         let Some((dir, place)) = self.place_of_write_node(who) else {
             return;
         };
-        let (client, directory) = (&mut *self.clients[who], &mut self.server.directories[dir]);
+        let client = &mut *self.clients[who];
+        let directory = &mut self.server.directories[dir];
         let name = client.downgraded_name(directory.nodes[place].sequence);
         directory.create_second(place, name.clone());
         if let Phase::Owning { nodes, .. } = &mut client.phase {
@@ -47,13 +48,13 @@ impl World {
     }
 
     pub(super) fn release_write(&mut self, who: usize) {
-        let write = self.give_up_write(who);
-        self.clients[who]
-            .wire
-            .extend(write.map(|(dir, name)| Call::Delete(dir, name)));
+        if let Some((dir, name)) = self.remove_owned_write_node(who) {
+            self.clients[who].wire.push_back(Call::Delete(dir, name));
+        }
     }
 
-    fn give_up_write(&mut self, who: usize) -> Option<(usize, String)> {
+    /// Removes the write node of a writer with two nodes from the nodes that it owns.
+    fn remove_owned_write_node(&mut self, who: usize) -> Option<(usize, String)> {
         match &mut self.clients[who].phase {
             Phase::Owning { nodes, .. } if nodes.len() > 1 => Some(nodes.remove(0)),
             _ => None,
