@@ -44,9 +44,9 @@ fn a_lease_counts_from_the_connect_or_from_a_proven_probe() {
         ),
     ] {
         let mut lease = lease(connect_sent);
-        probes
-            .into_iter()
-            .for_each(|(sent, answered)| lease.probe_answered(at(sent), at(answered)));
+        for (sent, answered) in probes {
+            lease.probe_answered(at(sent), at(answered));
+        }
         assert_eq!(lease.valid_until(), at(heard_since + T / 16 * 15), "{what}");
     }
 }
@@ -61,8 +61,8 @@ fn after_a_move_the_lease_counts_from_the_connect_only_if_a_quorum_has_confirmed
         moved.moved(at(T / 4 * 3), at(T / 4 * 3 + 100), by);
         let expected = at(T / 4 * 3 + rest);
         assert_eq!(moved.valid_until(), expected, "{by:?}");
-        // A reply after the end of the lease, one over an earlier connection, and one before its
-        // request.
+        // None of these replies counts: the first arrives after the end of the lease, the second
+        // belongs to an earlier connection, and the third arrives before its request.
         for (sent, now) in [(T, 2 * T), (T / 2, T), (T * 2, T)] {
             moved.moved(at(sent), at(now), by);
             assert_eq!(moved.valid_until(), expected, "{by:?}, sent at {sent}");
@@ -71,46 +71,46 @@ fn after_a_move_the_lease_counts_from_the_connect_only_if_a_quorum_has_confirmed
 }
 
 /// A run of one session: probes at the probe interval, each answered after `round_trip`, and
-/// connections that are cut at the times in `cuts`. Each next connection is requested and answers
-/// its first probe within a short time: the two parts of `reconnect`. Returns what was left of the
-/// lease before each change of the lease, with the time.
+/// connections that are cut at the times in `cuts`. After each cut, the client reconnects at once:
+/// `reconnect` is the time until it is connected, and the time from then until its first probe is
+/// answered. Returns the times at which the lease changed, each with what was left of the lease
+/// before the change.
 fn run(round_trip: u64, cuts: &[u64], reconnect: (u64, u64)) -> Vec<(u64, u64)> {
     let mut lease = lease(0);
-    let mut lefts = Vec::new();
+    let mut changes = Vec::new();
     let mut cuts = cuts.iter().copied().peekable();
     let mut next = 0;
     let mut unanswered = None;
-    // The connect and the first probe of the current connection, until the probe is answered.
+    // When the connect of the current connection was sent, until its first probe is answered.
     let mut unproven = None;
-    let mut left = |lease: &LeaseArithmetic, now: u64| {
-        lefts.push((now, lease.valid_until().as_nanos().saturating_sub(now)));
+    let mut record = |lease: &LeaseArithmetic, now: u64| {
+        changes.push((now, lease.valid_until().as_nanos().saturating_sub(now)));
     };
     while next < 4 * T {
         let answer = unanswered.map_or(u64::MAX, |(_, answered)| answered);
         if let Some(cut) = cuts.next_if(|cut| *cut <= answer.min(next)) {
-            left(&lease, cut);
+            record(&lease, cut);
             let connected = cut + reconnect.0;
             unproven = Some(cut);
             unanswered = Some((connected, connected + reconnect.1));
             next = connected + T / 6;
         } else if answer <= next {
-            left(&lease, answer);
+            record(&lease, answer);
             let (sent, now) = unanswered
                 .take()
                 .map(|(sent, answered)| (at(sent), at(answered)))
                 .unwrap();
             lease.probe_answered(sent, now);
-            unproven
-                .take()
-                .into_iter()
-                .for_each(|connect| lease.moved(at(connect), now, ConfirmedBy::Quorum));
+            if let Some(connect) = unproven.take() {
+                lease.moved(at(connect), now, ConfirmedBy::Quorum);
+            }
         } else {
-            left(&lease, next);
+            record(&lease, next);
             unanswered = Some((next, next + round_trip));
             next += T / 6;
         }
     }
-    lefts
+    changes
 }
 
 proptest::proptest! {
@@ -131,12 +131,12 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_lease_that_is_over_or_revoked_is_not_renewed() {
-    let mut over = lease(0);
-    over.probe_answered(at(10_000), at(10_001));
-    let end = over.valid_until();
-    over.probe_answered(at(80_000), end);
-    assert_eq!(over.valid_until(), end);
+fn a_lease_that_has_ended_or_was_revoked_is_not_renewed() {
+    let mut ended = lease(0);
+    ended.probe_answered(at(10_000), at(10_001));
+    let end = ended.valid_until();
+    ended.probe_answered(at(80_000), end);
+    assert_eq!(ended.valid_until(), end);
 
     let mut in_time = lease(0);
     in_time.probe_answered(at(10_000), at(10_001));
@@ -173,8 +173,8 @@ fn a_zero_timeout_gives_no_lease_and_the_longest_one_does_not_overflow() {
     assert!(long.valid_until() > at(u64::MAX / 2));
 }
 
-/// What is left of the lease when a probe is sent. The reply to the probe before counts, even if it
-/// arrives later.
+/// Checks what is left of the lease whenever a probe is sent. The reply to the previous probe is
+/// counted, even if it arrives later.
 #[test]
 fn at_the_probe_interval_a_session_keeps_nearly_half_of_its_timeout_or_a_quarter_with_slow_answers()
 {
@@ -227,7 +227,7 @@ fn a_session_that_was_created_too_long_ago_has_no_lease() {
 }
 
 #[test]
-fn a_lease_observed_as_over_is_not_renewed() {
+fn a_lease_that_was_seen_to_have_ended_is_not_renewed() {
     let lease = SessionLease::new(Duration::from_nanos(T), ClockInstant::now());
     while lease.is_valid() {}
     assert_eq!(lease.valid_until(), ClockInstant::ZERO);

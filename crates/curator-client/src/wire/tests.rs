@@ -1,7 +1,8 @@
 //! Tests of the codec: with bytes of the protocol, and with changed ones. The target `server` uses
 //! each request.
 
-/// A frame from values, each after the method of [`Writer`](crate::codec::Writer) that writes it.
+/// A frame of values. Before each value stands the method of [`Writer`](crate::codec::Writer) that
+/// writes it.
 macro_rules! frame {
     ($($kind:ident($value:expr)),* $(,)?) => {{
         let mut writer = crate::codec::Writer::default();
@@ -70,7 +71,9 @@ fn the_mode_of_a_node_decides_the_request_and_its_flags() {
             .string("xy")
             .write(&*spec.acl)
             .int(flags);
-        millis.map(|millis| expected.long(millis));
+        if let Some(millis) = millis {
+            expected.long(millis);
+        }
         assert_eq!(
             Request::Create(&spec).frame(1).unwrap(),
             expected.into_frame(),
@@ -163,7 +166,7 @@ fn reads() -> [ReadOperation; 3] {
 
 type Decoder = fn(Body<'_>) -> Result<String, Malformed>;
 
-/// Every decoder, with a body for it and what it makes of it.
+/// Every decoder, with a body and the expected result.
 fn replies() -> Vec<(Decoder, Vec<u8>, String)> {
     macro_rules! decoder {
         ($name:ident $(, $operations:expr)?) => {
@@ -238,7 +241,7 @@ fn replies() -> Vec<(Decoder, Vec<u8>, String)> {
         ),
         (
             decoder!(acl),
-            // With a bit that has no meaning.
+            // One of the permission's bits has no meaning.
             [frame![int(1), int(49), string("ip"), string("::1")], stat()].concat(),
             format!("{:?}", (acl, STAT)),
         ),

@@ -73,18 +73,18 @@ fn serve<T: Send + 'static>(
 /// Grants a session with this timeout, and answers the first ping and the first probe.
 fn open_session(stream: &mut TcpStream, timeout: i32) -> std::io::Result<()> {
     read_frame(stream)?;
-    let (version, session, password) = (
-        [0; 4],
-        7_i64.to_be_bytes(),
-        [&16_i32.to_be_bytes()[..], &[7; 16]].concat(),
-    );
+    let version = [0; 4];
+    let session = 7_i64.to_be_bytes();
+    let password = [&16_i32.to_be_bytes()[..], &[7; 16]].concat();
     write_frame(
         stream,
         &[&version, &timeout.to_be_bytes(), &session, &password, &[0]],
     )?;
     for _ in 0..2 {
         let request = read_frame(stream)?;
-        let (xid, zxid, success) = (&request[..4], [0; 8], [0; 4]);
+        let xid = &request[..4];
+        let zxid = [0; 8];
+        let success = [0; 4];
         // The reply to a probe is its path.
         let path = [&1_i32.to_be_bytes()[..], b"/"].concat();
         let is_ping = request.len() == 8;
@@ -103,27 +103,32 @@ fn send_endless_reply(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
         open_session(stream, timeout)?;
         // A length that every transport accepts.
         stream.write_all(&(128_i32 << 20).to_be_bytes())?;
-        // For ten seconds, without a silence after which a client would disconnect.
+        // Lasts ten seconds, without a silence that would make a client disconnect.
         for _ in 0..2_000 {
             stream.write_all(&[0; 1024])?;
             thread::sleep(Duration::from_millis(5));
         }
         Ok(())
     };
-    talk()
-        .err()
-        .unwrap_or_else(|| std::io::ErrorKind::TimedOut.into())
+    match talk() {
+        Ok(()) => std::io::ErrorKind::TimedOut.into(),
+        Err(error) => error,
+    }
 }
 
 /// Opens a session, and then sends irrelevant events as fast as it can for at most [`LONG`].
-/// Signals on `begun` when it has begun. Returns whether the client disconnected before the end.
+/// Signals on `begun_tx` when it has begun. Returns whether the client disconnected before the end.
 fn send_events_without_a_pause(
     mut stream: TcpStream,
-    begun: &mpsc::Sender<()>,
+    begun_tx: &mpsc::Sender<()>,
 ) -> std::io::Result<bool> {
     open_session(&mut stream, i32::try_from(TIMEOUT.as_millis()).unwrap())?;
-    let (xid, zxid, success) = ((-1_i32).to_be_bytes(), [0; 8], [0; 4]);
-    let (created, connected, path) = (1_i32.to_be_bytes(), 3_i32.to_be_bytes(), b"/unwatched");
+    let xid = (-1_i32).to_be_bytes();
+    let zxid = [0; 8];
+    let success = [0; 4];
+    let created = 1_i32.to_be_bytes();
+    let connected = 3_i32.to_be_bytes();
+    let path = b"/unwatched";
     let length = i32::try_from(path.len()).unwrap().to_be_bytes();
     let event = [
         &xid[..],
@@ -144,12 +149,12 @@ fn send_events_without_a_pause(
     let mut listening = stream.try_clone()?;
     listening.set_read_timeout(Some(LONG))?;
     let talking = thread::spawn(move || while stream.write_all(&events).is_ok() {});
-    // The receiver may be gone.
-    let _sent = begun.send(());
-    let begun = Instant::now();
+    // The receiver may have been dropped.
+    let _sent = begun_tx.send(());
+    let started = Instant::now();
     // Reads and discards what the client sends.
-    while begun.elapsed() < LONG && !matches!(listening.read(&mut [0; 65_536]), Ok(0) | Err(_)) {}
-    let has_disconnected = begun.elapsed() < LONG;
+    while started.elapsed() < LONG && !matches!(listening.read(&mut [0; 65_536]), Ok(0) | Err(_)) {}
+    let has_disconnected = started.elapsed() < LONG;
     // Ends the sending loop.
     drop(listening.shutdown(Shutdown::Both));
     talking.join().unwrap();
@@ -157,7 +162,7 @@ fn send_events_without_a_pause(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_sends_an_endless_reply_is_disconnected_when_the_session_is_over() {
+async fn a_server_that_sends_an_endless_reply_is_disconnected_when_the_session_has_ended() {
     let _alone = ALONE.read().await;
     let timeout = i32::try_from(TIMEOUT.as_millis()).unwrap();
     let (address, server) = serve(move |mut stream| send_endless_reply(&mut stream, timeout));
@@ -166,7 +171,8 @@ async fn a_server_that_sends_an_endless_reply_is_disconnected_when_the_session_i
         .connect()
         .await
         .unwrap();
-    let (session, mut states) = (client.session().await.unwrap(), client.connection_states());
+    let session = client.session().await.unwrap();
+    let mut states = client.connection_states();
     assert!(soon(states.wait_for(Lost)).await);
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
     let disconnected = server.await;
@@ -188,7 +194,7 @@ async fn a_server_that_sends_events_without_a_pause_is_disconnected() {
         .start()
         .unwrap();
     assert!(server.await.unwrap(), "the client has read to the end");
-    // A session may have existed by then, whose end cannot be confirmed any more.
+    // The client may have opened a session, whose end can no longer be confirmed.
     let _closed = soon(client.close()).await;
 }
 
@@ -196,8 +202,8 @@ async fn a_server_that_sends_events_without_a_pause_is_disconnected() {
 #[tokio::test]
 async fn a_runtime_shuts_down_despite_a_server_that_sends_events_without_a_pause() {
     let _alone = ALONE.write().await;
-    let (begun, has_begun) = mpsc::channel();
-    let (address, server) = serve(move |stream| send_events_without_a_pause(stream, &begun));
+    let (begun_tx, begun_rx) = mpsc::channel();
+    let (address, server) = serve(move |stream| send_events_without_a_pause(stream, &begun_tx));
     let runtime = Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -211,7 +217,7 @@ async fn a_runtime_shuts_down_despite_a_server_that_sends_events_without_a_pause
             .unwrap()
     };
     let ended = tokio::task::spawn_blocking(move || {
-        has_begun.recv().unwrap();
+        begun_rx.recv().unwrap();
         drop(runtime);
     });
     soon(ended).await.unwrap();
@@ -232,8 +238,10 @@ async fn a_silent_server_that_grants_an_excessive_timeout_is_disconnected_in_tim
     let client = builder(address.to_string())
         .session_timeout(TIMEOUT)
         .connection_timeout(TIMEOUT)
-        .retry_policy(policy);
-    let client = client.connect().await.unwrap();
+        .retry_policy(policy)
+        .connect()
+        .await
+        .unwrap();
     let session = client.session().await.unwrap();
     let request = soon(session.get_data(&ZPath::root())).await.unwrap_err();
     assert!(
@@ -269,8 +277,7 @@ async fn a_server_with_an_excessive_timeout_and_an_endless_reply_is_disconnected
     );
     // The session is alive: the server has confirmed it.
     assert_eq!(session.end(), None);
-    // `Transport::Native` gives up a connection over which no whole reply arrives, like a broken
-    // one.
+    // `Transport::Native` treats a connection over which no whole reply arrives as broken.
     let (field, reason) = if is_native() {
         ("why", "the connection broke".to_owned())
     } else {

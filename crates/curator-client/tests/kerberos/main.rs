@@ -57,29 +57,32 @@ fn a_client_with_a_ticket_is_authenticated_as_its_principal() {
         let server = start_server(&login).await;
         let port = server.address().port();
         let services = [("127.0.0.1", SERVER), ("localhost", "zookeeper")];
-        for (transport, (host, principal)) in TRANSPORTS
-            .into_iter()
-            .flat_map(|one| services.map(|other| (one, other)))
-        {
-            let client = builder(format!("{host}:{port}"))
-                .transport(transport)
-                .sasl(SaslOptions::gssapi(principal));
-            let client = client.connect().await.unwrap();
-            let create = client
-                .create()
-                .with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
-            let path = create.for_path(unique_path("node"), "").await.unwrap();
-            let alice = AuthId::new("sasl", &format!("alice@{REALM}"));
-            assert_eq!(
-                client.get_acl(&path).await.unwrap().0,
-                [Acl::new(Permission::ALL, alice)]
-            );
-            client.close().await.unwrap();
-        }
         for transport in TRANSPORTS {
-            let other = builder(server.connect_string()).transport(transport);
-            let other = other.sasl(SaslOptions::gssapi("other/localhost"));
-            let cause = cause_of_failure(other.connection_timeout(BRIEF)).await;
+            for (host, principal) in services {
+                let client = builder(format!("{host}:{port}"))
+                    .transport(transport)
+                    .sasl(SaslOptions::gssapi(principal))
+                    .connect()
+                    .await
+                    .unwrap();
+                let path = client
+                    .create()
+                    .with_acl([Acl::new(Permission::ALL, AuthId::authed())])
+                    .for_path(unique_path("node"), "")
+                    .await
+                    .unwrap();
+                let alice = AuthId::new("sasl", &format!("alice@{REALM}"));
+                assert_eq!(
+                    client.get_acl(&path).await.unwrap().0,
+                    [Acl::new(Permission::ALL, alice)]
+                );
+                client.close().await.unwrap();
+            }
+            let other = builder(server.connect_string())
+                .transport(transport)
+                .sasl(SaslOptions::gssapi("other/localhost"))
+                .connection_timeout(BRIEF);
+            let cause = cause_of_failure(other).await;
             assert!(
                 cause.contains("no Kerberos ticket for other@localhost ("),
                 "{cause}"
@@ -89,7 +92,8 @@ fn a_client_with_a_ticket_is_authenticated_as_its_principal() {
     });
 }
 
-/// A client that forwards its ticket first gets another one for the server: the log shows that.
+/// A client that forwards its ticket first requests another ticket for that purpose, which the log
+/// of the key distribution centre shows.
 #[test]
 fn only_zookeeper_client_forwards_a_ticket() {
     let Some(login) = env::var_os(LOGIN) else {
@@ -105,8 +109,10 @@ fn only_zookeeper_client_forwards_a_ticket() {
         ] {
             let client = builder(server.connect_string())
                 .transport(transport)
-                .sasl(SaslOptions::gssapi(SERVER));
-            let client = client.connect().await.unwrap();
+                .sasl(SaslOptions::gssapi(SERVER))
+                .connect()
+                .await
+                .unwrap();
             assert_eq!(
                 log().lines().any(asks_for_ticket),
                 forwards,

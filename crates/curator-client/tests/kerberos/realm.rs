@@ -73,10 +73,8 @@ impl Realm {
 
     /// Writes the login configuration of a ZooKeeper server of this realm.
     fn login_configuration(&self) -> PathBuf {
-        let (path, keytab) = (
-            self.directory.path().join("server.jaas"),
-            self.directory.path().join("server.keytab"),
-        );
+        let path = self.directory.path().join("server.jaas");
+        let keytab = self.directory.path().join("server.keytab");
         let text = format!(
             "Server {{\n  com.sun.security.auth.module.Krb5LoginModule required\n  useKeyTab=true\n  keyTab=\"{}\"\n  \
              storeKey=true\n  useTicketCache=false\n  principal=\"{SERVER}@{REALM}\";\n}};\n",
@@ -92,7 +90,7 @@ impl Realm {
         self.run_with_ticket(test, user, "-F");
     }
 
-    /// The same with a ticket that may be forwarded.
+    /// Like [`run`](Self::run), with a ticket that may be forwarded.
     pub(crate) fn run_with_forwardable_ticket(&self, test: &str, user: &str) {
         self.run_with_ticket(test, user, "-f");
     }
@@ -152,7 +150,7 @@ fn start_centre(dir: &Path) -> Child {
         .unwrap()
 }
 
-/// A program that uses this realm.
+/// The command for a program that uses this realm.
 fn command(dir: &Path, program: impl Into<OsString>) -> Command {
     // The directory in which some systems install the programs of a key distribution centre.
     let path = env::join_paths(
@@ -212,11 +210,9 @@ fn krb5_conf(dir: &Path, port: u16) -> String {
 }
 
 fn kdc_conf(dir: &Path, port: u16) -> String {
-    let (database, stash, acl) = (
-        dir.join("principals"),
-        dir.join("stash"),
-        dir.join("kadm5.acl"),
-    );
+    let database = dir.join("principals");
+    let stash = dir.join("stash");
+    let acl = dir.join("kadm5.acl");
     format!(
         "[kdcdefaults]\n  kdc_listen = 127.0.0.1:{port}\n  kdc_tcp_listen = 127.0.0.1:{port}\n\
          [realms]\n  {REALM} = {{\n    database_name = {}\n    key_stash_file = {}\n    acl_file = {}\n  }}\n",

@@ -17,7 +17,7 @@ const SHORT: Duration = Duration::from_secs(4);
 const LONG: Duration = Duration::from_secs(30);
 
 /// Three members that tolerate each other's silence for longer than the timeout of a short session.
-/// Returns also the indices of the leader and of another member.
+/// Also returns the indices of the leader and of another member.
 async fn ensemble() -> (TestingCluster, usize, usize) {
     let cluster = TestingCluster::builder()
         .sync_limit(60)

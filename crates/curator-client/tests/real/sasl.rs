@@ -16,7 +16,7 @@ use crate::support::{
     builder, ephemeral, expect, reconnect, refusal, soon, unique_path, until, watch_over,
 };
 
-/// The folder of the login configurations.
+/// The directory of the login configurations.
 const LOGINS: &str = env!("CARGO_TARGET_TMPDIR");
 
 const ALICE: (&str, &str) = USERS[0];
@@ -79,13 +79,15 @@ async fn assert_is(client: CuratorClientBuilder, user: &str) {
     let client = client.connect().await.unwrap();
     let path = client
         .create()
-        .with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
-    let path = path.for_path(unique_path("node"), "").await.unwrap();
+        .with_acl([Acl::new(Permission::ALL, AuthId::authed())])
+        .for_path(unique_path("node"), "")
+        .await
+        .unwrap();
     assert_eq!(client.get_acl(&path).await.unwrap().0, only_for(user));
     client.close().await.unwrap();
 }
 
-/// `zookeeper-client` hashes such text otherwise than the server.
+/// `zookeeper-client` hashes such text differently from the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_latin_1_user_and_password_are_accepted_with_the_native_transport() {
     let user = ("jürgen", "größe");
@@ -99,7 +101,7 @@ async fn a_latin_1_user_and_password_are_accepted_with_the_native_transport() {
     assert!(matches!(refused, Error::InvalidOption { .. }), "{refused}");
 }
 
-/// Both identities are those of the client.
+/// The client then has both identities.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sasl_user_can_have_another_identity_too() {
     for transport in TRANSPORTS {
@@ -127,9 +129,9 @@ async fn a_sasl_user_can_have_another_identity_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sasl_users_are_authenticated_by_password_over_tls() {
     let ca = TestingCa::new("ours").unwrap();
-    let of_server = ca.issue(&["127.0.0.1"]).unwrap();
+    let certificate = ca.issue(&["127.0.0.1"]).unwrap();
     let login = write_login_configuration(LOGINS, "users-tls.jaas", &USERS);
-    let tls = ServerTls::new(of_server.certificate_pem, of_server.key_pem);
+    let tls = ServerTls::new(certificate.certificate_pem, certificate.key_pem);
     let server = sasl_server(&login).tls(tls).start().await.unwrap();
     for transport in TRANSPORTS {
         let over_tls = |credentials| {
@@ -180,8 +182,8 @@ async fn a_session_that_is_resumed_is_authenticated_again() {
             client.get_data(&path).await.unwrap().1.ephemeral_owner,
             session.id()
         );
-        // It counts from the new connect, as a quorum has committed the failure of the write that
-        // checks the identity.
+        // The lease counts from the new connect, because a quorum has committed the failure of the
+        // write that checks the identity.
         assert!(
             session.lease().valid_until() >= cut_at + session.timeout() / 16 * 15,
             "{transport:?}: {session:?}"
@@ -191,7 +193,7 @@ async fn a_session_that_is_resumed_is_authenticated_again() {
     }
 }
 
-/// Each connect keeps the session alive on the server, but the lease may not count on that before
+/// Each connect keeps the session alive on the server, but the lease must not count on that before
 /// the client is authenticated.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lease_ends_before_the_session_if_the_authentication_of_a_resumed_one_is_never_answered()
@@ -262,7 +264,8 @@ async fn a_session_whose_user_has_been_removed_ends_with_auth_failed() {
         let client =
             with_credentials(&server, transport, ALICE).session_timeout(Duration::from_secs(60));
         let client = client.connect().await.unwrap();
-        let (session, mut states) = (client.session().await.unwrap(), client.connection_states());
+        let session = client.session().await.unwrap();
+        let mut states = client.connection_states();
         expect(&mut states, Connected).await;
         write_login_configuration(LOGINS, &name, &[WRONG]);
         server.restart().await.unwrap();

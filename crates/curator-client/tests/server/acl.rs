@@ -3,8 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use curator_client::{
-    Acl, AclProvider, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, Error, Permission,
-    ZPath, digest_id,
+    Acl, AclProvider, AuthId, CreateMode, CuratorClient, Error, Permission, ZPath, digest_id,
 };
 
 use crate::support::{behind_proxy_with, direct, direct_with, reconnect, unique_path};
@@ -34,12 +33,13 @@ async fn credentials_still_apply_after_a_reconnect() {
 
 #[tokio::test]
 async fn nodes_created_without_an_acl_and_their_parents_get_the_default_acl() {
-    let options = |client: CuratorClientBuilder| {
+    let client = direct_with(|client| {
         client
             .authorization("digest", "user:secret")
             .default_acl(only_for_creator())
-    };
-    let (client, stranger) = (direct_with(options).await, direct().await);
+    })
+    .await;
+    let stranger = direct().await;
     let path = format!("{}/child", unique_path("node"));
     client
         .create()
@@ -58,7 +58,8 @@ async fn nodes_created_without_an_acl_and_their_parents_get_the_default_acl() {
 
 #[tokio::test]
 async fn creating_parents_needs_create_permission_only_on_the_lowest_existing_parent() {
-    let (owner, user) = (authenticated("owner").await, direct().await);
+    let owner = authenticated("owner").await;
+    let user = direct().await;
     let read_only = [
         Acl::new(Permission::READ, AuthId::anyone()),
         Acl::new(Permission::ALL, AuthId::authed()),
@@ -119,7 +120,8 @@ async fn an_acl_can_grant_access_to_another_user_by_name_and_password() {
 
 #[tokio::test]
 async fn an_acl_is_read_and_set_with_a_version_check() {
-    let (owner, anonymous) = (authenticated("owner").await, direct().await);
+    let owner = authenticated("owner").await;
+    let anonymous = direct().await;
     let path = owner
         .create()
         .for_path(unique_path("node"), "")
@@ -204,7 +206,8 @@ fn read_only() -> Acl {
 
 #[tokio::test]
 async fn every_new_node_gets_the_acl_that_the_provider_returns_for_its_path() {
-    let (provider, namespace) = (ByName::default(), unique_path("acl"));
+    let provider = ByName::default();
+    let namespace = unique_path("acl");
     let client =
         direct_with(|client| client.namespace(&namespace).acl_provider(provider.clone())).await;
     let create = || client.create().creating_parent_containers();

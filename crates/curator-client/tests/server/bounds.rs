@@ -1,4 +1,4 @@
-//! Limits of the requests in flight.
+//! The limit on requests in flight.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ async fn a_client_at_its_request_limit_keeps_its_session() {
     let session = client.session().await.unwrap();
     simulation.set_latency(Duration::from_millis(100)..=Duration::from_millis(100));
     let began = Instant::now();
-    // During many probes.
+    // Long enough for many probes.
     while began.elapsed() < 2 * session.timeout() {
         let requests = join_all((0..LIMIT).map(|_| session.exists(&ZPath::root())));
         assert!(matches!(

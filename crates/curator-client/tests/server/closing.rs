@@ -15,9 +15,9 @@ use crate::support::{
 /// A close timeout that a test waits for.
 const CLOSE: Duration = Duration::from_millis(200);
 
-/// A client whose first session exists on the server, but whose first request has not been
-/// answered.
-async fn being_opened(builder: CuratorClientBuilder, proxy: &FaultProxy) -> (CuratorClient, i64) {
+/// A client that is opening its first session, and the session's id: the session exists on the
+/// server, but the client's first request has not been answered.
+async fn opening(builder: CuratorClientBuilder, proxy: &FaultProxy) -> (CuratorClient, i64) {
     proxy.hold_replies(OpCode::Sync);
     let client = builder.start().unwrap();
     soon(proxy.wait_for_request(OpCode::Sync, 1)).await.unwrap();
@@ -43,7 +43,8 @@ async fn id_of(client: &CuratorClient) -> i64 {
 
 #[tokio::test]
 async fn a_closed_client_leaves_no_session_and_no_ephemeral_node_on_the_server() {
-    let ((proxy, client), observer) = (behind_proxy().await, direct().await);
+    let (proxy, client) = behind_proxy().await;
+    let observer = direct().await;
     let node = ephemeral(&client).await;
     let id = id_of(&client).await;
     assert!(has_session(id).await);
@@ -57,7 +58,7 @@ async fn a_closed_client_leaves_no_session_and_no_ephemeral_node_on_the_server()
 #[tokio::test]
 async fn a_close_also_closes_a_session_that_is_being_opened() {
     let proxy = proxy().await;
-    let (client, id) = being_opened(builder(proxy.connect_string()), &proxy).await;
+    let (client, id) = opening(builder(proxy.connect_string()), &proxy).await;
     // With this delay, the test fails if the client does not wait for the reply.
     proxy.set_delay(Duration::from_millis(50));
     let mut close = Box::pin(client.close());
@@ -70,8 +71,7 @@ async fn a_close_also_closes_a_session_that_is_being_opened() {
 #[tokio::test]
 async fn a_close_is_unconfirmed_if_a_session_that_was_being_opened_may_be_alive() {
     let proxy = proxy().await;
-    let (client, _) =
-        being_opened(builder(proxy.connect_string()).close_timeout(CLOSE), &proxy).await;
+    let (client, _) = opening(builder(proxy.connect_string()).close_timeout(CLOSE), &proxy).await;
     proxy.refuse(true).unwrap();
     let error = soon(client.close()).await.unwrap_err();
     assert!(matches!(error, Error::CloseUnconfirmed { .. }), "{error}");
@@ -184,7 +184,7 @@ async fn a_close_after_a_session_loss_does_not_wait_for_a_new_session() {
     let session = client.session().await.unwrap();
     simulation.stop(1);
     session.ended().await;
-    // Whether the old session has ended on the server is unknown; only the time counts.
+    // Whether the old session has ended on the server is unknown; only the time matters.
     drop(
         tokio::time::timeout(3 * CLOSE, client.close())
             .await

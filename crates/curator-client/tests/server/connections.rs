@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 
 use crate::support::{behind_proxy, behind_proxy_with, node};
 
-/// A server answers the first so while it ends the session.
+/// A server that is closing the session answers its requests with the first of these codes.
 #[tokio::test]
 async fn a_reply_that_the_session_has_expired_or_needs_sasl_ends_the_session() {
     for (code, expected) in [(-112, SessionEnd::Expired), (-124, SessionEnd::AuthFailed)] {
@@ -23,7 +23,7 @@ async fn a_reply_that_the_session_has_expired_or_needs_sasl_ends_the_session() {
     }
 }
 
-// In real time: each transport reads replies by itself.
+// Runs in real time: each transport has its own code to read replies.
 #[tokio::test]
 async fn a_dropped_watch_is_removed_after_an_unreadable_reply_to_an_earlier_request() {
     let (proxy, client) = behind_proxy().await;
@@ -38,10 +38,10 @@ async fn a_dropped_watch_is_removed_after_an_unreadable_reply_to_an_earlier_requ
         .unwrap();
 }
 
-/// A connection over which nothing arrives is given up before the session's lease ends.
-// In real time: each transport has its own heartbeat.
+/// A connection over which nothing arrives is abandoned before the session's lease ends.
+// Runs in real time: each transport has its own heartbeat.
 #[tokio::test]
-async fn a_silent_connection_is_given_up_well_before_the_session_timeout() {
+async fn a_silent_connection_is_abandoned_well_before_the_session_timeout() {
     let (proxy, client) =
         behind_proxy_with(|client| client.session_timeout(Duration::from_secs(8))).await;
     let session = client.session().await.unwrap();

@@ -19,7 +19,7 @@ async fn check_exists_returns_none_for_a_missing_node_and_other_calls_fail() {
     ];
     for error in errors {
         assert!(
-            matches!(&error, Error::NoNode { path: of, .. } if of.as_str() == path),
+            matches!(&error, Error::NoNode { path: missing, .. } if missing.as_str() == path),
             "{error}"
         );
         assert_eq!(error.outcome(), Outcome::NotApplied);

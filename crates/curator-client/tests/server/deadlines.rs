@@ -14,7 +14,7 @@ const OPERATION: Duration = Duration::from_millis(300);
 /// Longer than any test.
 const FOREVER: Duration = Duration::from_secs(600);
 const CONNECTION: Duration = Duration::from_secs(2);
-/// A round trip takes less.
+/// Longer than a round trip.
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 
 /// A client with these options that makes one attempt.
@@ -24,7 +24,7 @@ async fn impatient(
     simulated(|client| options(client).retry_policy(once())).await
 }
 
-/// Checks that an operation fails after this time, and not later.
+/// Checks that an operation fails after this time, and not much later.
 async fn assert_fails_after<T: std::fmt::Debug>(
     time: Duration,
     operation: impl Future<Output = curator_client::Result<T>>,
@@ -40,7 +40,7 @@ async fn assert_fails_after<T: std::fmt::Debug>(
 }
 
 /// The error contains the cause. A request that stayed queued could be applied at any time later,
-/// even after its session was given up and the operation was repeated in the next one.
+/// even after its session was abandoned and the operation was repeated in the next one.
 #[tokio::test(start_paused = true)]
 async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_never_sent() {
     let (simulation, client) = impatient(|client| client.connection_timeout(CONNECTION)).await;
@@ -111,10 +111,8 @@ async fn the_operation_timeout_of_an_unpolled_request_counts_from_the_call() {
     let (simulation, client) = impatient(|client| client.operation_timeout(OPERATION)).await;
     simulation.main().swallow_next_reply(OpCode::Exists);
     let session = client.session().await.unwrap();
-    let (swallowed, answered) = (
-        session.exists(&ZPath::root()),
-        session.exists(&ZPath::root()),
-    );
+    let swallowed = session.exists(&ZPath::root());
+    let answered = session.exists(&ZPath::root());
     answered.await.unwrap();
     sleep(OPERATION).await;
     let error = swallowed.now_or_never().unwrap().unwrap_err();
@@ -161,7 +159,8 @@ async fn an_operation_under_way_ends_with_its_session() {
             .session_timeout(CONNECTION)
     })
     .await;
-    let (session, process) = (client.session().await.unwrap(), simulation.main());
+    let session = client.session().await.unwrap();
+    let process = simulation.main();
     process.swallow_next_reply(OpCode::GetData);
     let reading = session.get_data(&ZPath::root());
     process.wait_for_faults().await.unwrap();
@@ -175,10 +174,10 @@ async fn an_operation_under_way_ends_with_its_session() {
     };
     let (end, read) = tokio::join!(others, reading);
     assert_eq!(end, SessionEnd::LeaseOver);
-    // The client also gives up the connection of an ended session. Another thread may report that
+    // The client also closes the connection of an ended session. Another thread may report that
     // first.
     let error = read.unwrap_err();
-    let is_over = matches!(
+    let has_ended = matches!(
         error,
         Error::SessionEnded {
             end: SessionEnd::LeaseOver,
@@ -186,7 +185,7 @@ async fn an_operation_under_way_ends_with_its_session() {
         }
     );
     assert!(
-        is_over || matches!(error, Error::ConnectionLost { .. }),
+        has_ended || matches!(error, Error::ConnectionLost { .. }),
         "{error}"
     );
     assert_eq!(error.outcome(), Outcome::Unknown);

@@ -64,8 +64,8 @@ async fn a_dropped_guaranteed_delete_continues_in_the_background() {
 
 #[tokio::test]
 async fn a_guaranteed_delete_that_pauses_between_tries_is_done_before_the_client_closes() {
-    let pauses = RetryForever::new(Duration::from_secs(600)).unwrap();
-    let (proxy, client) = behind_proxy_with(|client| client.retry_policy(pauses)).await;
+    let policy = RetryForever::new(Duration::from_secs(600)).unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.retry_policy(policy)).await;
     let path = client
         .create()
         .for_path(unique_path("node"), "")
@@ -75,7 +75,8 @@ async fn a_guaranteed_delete_that_pauses_between_tries_is_done_before_the_client
     proxy.cut_before_request(OpCode::Delete);
     let mut states = client.connection_states();
     let deleting = tokio::spawn({
-        let (client, path) = (client.clone(), path.clone());
+        let client = client.clone();
+        let path = path.clone();
         async move { client.delete().guaranteed().for_path(&path).await }
     });
     assert!(soon(states.wait_for(ConnectionState::Suspended)).await);

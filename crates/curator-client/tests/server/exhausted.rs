@@ -1,5 +1,6 @@
-//! Processes that are temporarily out of descriptors or threads. Each test has a separate process,
-//! whose resources it exhausts. In real time: a simulation uses neither descriptors nor threads.
+//! Processes that are temporarily out of descriptors or threads. Each test runs in a separate
+//! process and exhausts its resources. The tests run in real time: a simulation uses neither
+//! descriptors nor threads.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -87,7 +88,7 @@ fn a_client_that_starts_with_two_free_descriptors_connects_when_there_are_more()
     );
 }
 
-/// For example, when a container's limit of processes has been reached.
+/// This happens, for example, when a container has reached its limit of processes.
 #[cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")
@@ -101,14 +102,16 @@ fn a_client_that_starts_while_no_thread_can_be_spawned_connects_once_one_can() {
             let server = EmbeddedServer::start().unwrap();
             let home = Builder::new_current_thread().enable_all().build().unwrap();
             let client = home.block_on(async { builder(server.connect_string()).start().unwrap() });
-            let without_threads = || {
-                forbid_threads();
-                home.block_on(until_cause(
-                    &client,
-                    "the attempt has panicked: cannot spawn async-io thread",
-                ));
-            };
-            std::thread::scope(|scope| scope.spawn(without_threads).join().unwrap());
+            std::thread::scope(|scope| {
+                let without_threads = scope.spawn(|| {
+                    forbid_threads();
+                    home.block_on(until_cause(
+                        &client,
+                        "the attempt has panicked: cannot spawn async-io thread",
+                    ));
+                });
+                without_threads.join().unwrap();
+            });
             home.block_on(async {
                 client.wait_connected(DEFAULT_TIMEOUT).await.unwrap();
                 client.get_data("/").await.unwrap();
@@ -118,8 +121,8 @@ fn a_client_that_starts_while_no_thread_can_be_spawned_connects_once_one_can() {
     );
 }
 
-/// Prevents the calling thread from starting threads: `clone` and `clone3` fail as if a limit was
-/// reached.
+/// Prevents the calling thread from starting threads: `clone` and `clone3` fail as if a limit had
+/// been reached.
 #[cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")

@@ -32,7 +32,8 @@ async fn a_client_that_connects_is_not_ready_until_it_has_a_session() {
     server.restart().await.unwrap();
     let mut states = client.connection_states();
     assert!(soon(states.wait_for(Connected)).await);
-    let (health, session) = (client.health(), client.session().await.unwrap());
+    let health = client.health();
+    let session = client.session().await.unwrap();
     assert!(health.is_ready());
     assert_eq!(
         (health.state, health.session_id),

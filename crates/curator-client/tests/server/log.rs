@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use curator_client::ConnectionState::{Reconnected, Suspended};
-use curator_client::{Acl, AuthId, CuratorClient, CuratorClientBuilder, Permission};
+use curator_client::{Acl, AuthId, CuratorClient, Permission};
 use curator_test::{FaultProxy, OpCode};
 use tracing::Level;
 
@@ -20,7 +20,7 @@ async fn client(name: &str) -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|client| client.name(name)).await
 }
 
-/// What the client of that name has logged at `info` or above since it was started.
+/// The lines that the client of that name has logged at `info` or above since it was started.
 fn lines_since_start(name: &str) -> Vec<Line> {
     let mut lines = lines_of(name);
     let first = lines.remove(0);
@@ -82,7 +82,8 @@ async fn each_session_event_is_logged_as_one_line() {
         );
     }
     let field = |line: usize, name: &str| lines[line].fields.get(name).cloned().unwrap_or_default();
-    let (first, second) = (format!("{:#x}", session.id()), format!("{:#x}", next.id()));
+    let first = format!("{:#x}", session.id());
+    let second = format!("{:#x}", next.id());
     for line in [0, 1, 2, 3, 5] {
         assert_eq!(field(line, "session"), first);
     }
@@ -99,7 +100,8 @@ async fn each_session_event_is_logged_as_one_line() {
 #[tokio::test]
 async fn a_log_subscriber_may_call_the_client() {
     let (proxy, client) = client("called").await;
-    let (called, times) = (client.clone(), Arc::new(AtomicUsize::new(0)));
+    let called = client.clone();
+    let times = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&times);
     read_by("called", move || {
         drop((
@@ -145,7 +147,7 @@ async fn a_log_subscriber_may_call_the_client() {
     assert!(times.load(Ordering::Relaxed) >= lines.len() - 1);
 }
 
-/// Each node may be that of another lock.
+/// Each node may belong to a different lock.
 #[tokio::test]
 async fn each_refused_delete_is_logged_with_its_node() {
     let (_proxy, client) = client("refused").await;
@@ -171,10 +173,11 @@ async fn each_refused_delete_is_logged_with_its_node() {
     }
     soon(client.janitor().idle()).await;
     let lines = lines_since_start("refused");
-    let refused = lines
+    let mut paths: Vec<_> = lines
         .iter()
-        .filter(|line| line.message == "cannot delete a node; it stays");
-    let mut paths: Vec<_> = refused.map(|line| line.fields["path"].clone()).collect();
+        .filter(|line| line.message == "cannot delete a node; it stays")
+        .map(|line| line.fields["path"].clone())
+        .collect();
     paths.sort_unstable();
     assert_eq!(paths, nodes, "{lines:#?}");
 }
@@ -200,12 +203,12 @@ async fn a_suspension_that_ends_on_the_same_connection_is_logged_as_session_conf
 #[tokio::test]
 async fn no_secret_is_logged() {
     listen();
-    let with_secret = |client: CuratorClientBuilder| {
+    let (proxy, client) = behind_proxy_with(|client| {
         client
             .name("secretive")
             .authorization("digest", "user:hush-hush")
-    };
-    let (proxy, client) = behind_proxy_with(with_secret).await;
+    })
+    .await;
     client
         .create()
         .for_path(unique_path("node"), "silent-data")
@@ -218,8 +221,11 @@ async fn no_secret_is_logged() {
     for logged in ["session opened", "create", "cannot resume the session"] {
         assert!(text.contains(logged), "no {logged:?} in {text}");
     }
-    let passwords = proxy.sessions().into_iter().map(|session| session.password);
-    let passwords: Vec<_> = passwords.flat_map(|password| printed(&password)).collect();
+    let passwords: Vec<_> = proxy
+        .sessions()
+        .into_iter()
+        .flat_map(|session| printed(&session.password))
+        .collect();
     assert!(!passwords.is_empty());
     for secret in ["hush", "silent-data"]
         .into_iter()
@@ -231,24 +237,25 @@ async fn no_secret_is_logged() {
 
 /// The text of all lines, in lower case and with single spaces.
 fn text_of(lines: &[Line]) -> String {
-    let words = lines
+    let words: Vec<_> = lines
         .iter()
-        .flat_map(|line| line.fields.values().chain([&line.message]));
-    let words: Vec<_> = words.flat_map(|text| text.split_whitespace()).collect();
+        .flat_map(|line| line.fields.values().chain([&line.message]))
+        .flat_map(|text| text.split_whitespace())
+        .collect();
     words.join(" ").to_lowercase()
 }
 
 /// The forms in which a session's password may have been printed: a list of numbers, hex, text. A
 /// part of its bytes is enough.
 fn printed(password: &[u8]) -> Vec<String> {
-    let some = &password[4..12];
-    assert!(some.iter().any(|byte| *byte != some[0]), "{password:?}");
+    let part = &password[4..12];
+    assert!(part.iter().any(|byte| *byte != part[0]), "{password:?}");
     let join = |print: fn(&u8) -> String, separator| {
-        some.iter().map(print).collect::<Vec<_>>().join(separator)
+        part.iter().map(print).collect::<Vec<_>>().join(separator)
     };
     let mut prints = vec![
-        some.escape_ascii().to_string(),
-        String::from_utf8_lossy(some).into_owned(),
+        part.escape_ascii().to_string(),
+        String::from_utf8_lossy(part).into_owned(),
     ];
     for separator in [", ", ",", " ", ":", ""] {
         prints.extend([

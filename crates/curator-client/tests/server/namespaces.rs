@@ -11,7 +11,8 @@ async fn in_namespace(namespace: &str) -> CuratorClient {
 
 #[tokio::test]
 async fn a_namespace_is_created_by_the_first_create_of_any_kind() {
-    let (observer, namespace) = (direct().await, unique_path("node"));
+    let observer = direct().await;
+    let namespace = unique_path("node");
     // Without the leading slash, as in Curator.
     let client = in_namespace(&format!("{}/inner", &namespace[1..])).await;
     assert_eq!(observer.check_exists(&namespace).await.unwrap(), None);
@@ -38,18 +39,20 @@ async fn a_namespace_is_created_by_the_first_create_of_any_kind() {
         .for_path("/a/node", "")
         .await
         .unwrap();
-    let transaction = in_namespace(&unique_path("node")).await;
-    let create = transaction
+    let with_transaction = in_namespace(&unique_path("node")).await;
+    with_transaction
         .transaction()
         .create("/node", "", CreateMode::Persistent)
-        .unwrap();
-    create
+        .unwrap()
         .create("/node/child", "", CreateMode::Persistent)
         .unwrap()
         .commit()
         .await
         .unwrap();
-    assert_eq!(transaction.get_children("/node").await.unwrap(), ["child"]);
+    assert_eq!(
+        with_transaction.get_children("/node").await.unwrap(),
+        ["child"]
+    );
 }
 
 #[tokio::test]
@@ -104,7 +107,8 @@ async fn a_returned_path_includes_the_namespace_and_works_with_every_method() {
 
 #[tokio::test]
 async fn a_view_has_another_namespace_and_the_same_session() {
-    let (observer, chroot) = (direct().await, unique_path("node"));
+    let observer = direct().await;
+    let chroot = unique_path("node");
     let connect_string = format!("{}{chroot}", TestingServer::shared().await.connect_string());
     let client = builder(connect_string)
         .namespace("one")
@@ -120,10 +124,8 @@ async fn a_view_has_another_namespace_and_the_same_session() {
         .unresolve(&observer.resolve("/a").unwrap())
         .unwrap_err();
     assert!(matches!(error, Error::OutsideNamespace { .. }), "{error}");
-    let (other, none) = (
-        client.using_namespace("other").unwrap(),
-        client.using_namespace("").unwrap(),
-    );
+    let other = client.using_namespace("other").unwrap();
+    let none = client.using_namespace("").unwrap();
     let path = other
         .create()
         .creating_parent_containers()

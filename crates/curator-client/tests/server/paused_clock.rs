@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::direct_with;
 
-// In real time, which is what the test is about.
+// Runs in real time, which is what the test checks.
 #[tokio::test(start_paused = true)]
 async fn a_session_is_kept_alive_while_the_clock_jumps_and_while_it_stands_still() {
     let client = direct_with(|client| client.session_timeout(Duration::from_secs(6))).await;

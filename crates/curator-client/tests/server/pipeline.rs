@@ -35,9 +35,9 @@ pub(crate) async fn assert_pipelines_take_one_round_trip(
     assert_eq!(pipelines(proxy, client, session, 5).await, 5);
 }
 
-// In real time: each transport has its own packets and attempts.
+// Runs in real time: each transport has its own packets and attempts.
 #[tokio::test]
-async fn two_calls_are_one_round_trip_after_an_outage_too() {
+async fn two_calls_take_one_round_trip_even_after_an_outage() {
     let (proxy, client) = slow_network().await;
     let session = client.session().await.unwrap();
     assert_pipelines_take_one_round_trip(&proxy, &client, &session).await;

@@ -20,7 +20,8 @@ fn assert_brief(printed: &str, name: &str) {
 #[tokio::test]
 async fn public_values_are_printed_briefly_and_without_internals() {
     let client = direct().await;
-    let (session, path) = (client.session().await.unwrap(), unique_path("printed"));
+    let session = client.session().await.unwrap();
+    let path = unique_path("printed");
     assert_brief(&format!("{client:?}"), "CuratorClient");
     assert_brief(&format!("{session:?}"), "Session");
     assert_brief(

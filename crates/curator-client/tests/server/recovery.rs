@@ -54,7 +54,7 @@ async fn assert_only_node(client: &CuratorClient, dir: &ZPath, path: &ZPath, mod
     assert_eq!(stat.ephemeral_owner, owner, "{mode:?}");
 }
 
-// In real time: each transport loses requests and replies in its own way.
+// Runs in real time: each transport loses requests and replies in its own way.
 #[tokio::test]
 async fn a_protected_node_is_created_once_if_its_request_or_reply_is_lost() {
     type Fault = fn(&FaultProxy, OpCode);
@@ -116,13 +116,14 @@ async fn a_protected_create_with_missing_parents_recovers_from_a_lost_reply() {
     proxy.wait_for_faults().await.unwrap();
 }
 
-/// The client loses the session while the server still keeps it, with its node (CURATOR issue
+/// The client loses the session while the server still keeps it, with its node (Curator issue
 /// 1121).
 #[tokio::test(start_paused = true)]
 async fn the_node_of_a_dying_session_is_not_adopted() {
     let policy = RetryForever::new(PAUSE).unwrap();
     let (simulation, client) = simulated(|client| client.retry_policy(policy)).await;
-    let (dir, process) = (directory(&client).await, simulation.main());
+    let dir = directory(&client).await;
+    let process = simulation.main();
     let old = client.session().await.unwrap();
     process.swallow_next_reply(OpCode::Create2);
     process.hold_replies(OpCode::Sync);
@@ -148,14 +149,13 @@ async fn the_node_of_a_dying_session_is_not_adopted() {
         simulation.session_ids().contains(&old.id()),
         "the old session has ended too early for this test"
     );
-    let only_the_new_one_is_left = async {
+    tokio::time::timeout(10 * old.timeout(), async {
         while client.get_children(&dir).await.unwrap() != [path.name()] {
             tokio::time::sleep(PAUSE).await;
         }
-    };
-    tokio::time::timeout(10 * old.timeout(), only_the_new_one_is_left)
-        .await
-        .unwrap();
+    })
+    .await
+    .unwrap();
 }
 
 #[tokio::test]
@@ -225,8 +225,8 @@ async fn a_failed_protected_create_leaves_no_node() {
     assert!(client.get_children(&dir).await.unwrap().is_empty());
 }
 
-/// Makes the call with this request, which the client retries after an unknown outcome: `node`
-/// exists, and `missing` does not.
+/// Makes a call that sends this request, and that the client retries after an unknown outcome.
+/// `node` exists, and `missing` does not.
 async fn write(
     client: &CuratorClient,
     op: OpCode,
@@ -267,12 +267,14 @@ async fn the_outcome_stays_unknown_if_the_connection_does_not_return_after_a_los
     for op in WRITES {
         let (simulation, client) =
             simulated(|client| client.retry_policy(RetryNTimes::new(1, PAUSE).unwrap())).await;
-        let (dir, node) = (directory(&client).await, directory(&client).await);
+        let dir = directory(&client).await;
+        let node = directory(&client).await;
         let process = simulation.main();
         process.reset_counts();
         process.hold_nth_reply(op, 1);
         let writing = tokio::spawn({
-            let (client, missing) = (client.clone(), dir.child("node").unwrap());
+            let client = client.clone();
+            let missing = dir.child("node").unwrap();
             async move { write(&client, op, &node, &missing).await }
         });
         process.wait_for_reply(op, 1).await.unwrap();

@@ -47,22 +47,22 @@ async fn a_policy_is_given_the_number_of_retries_and_the_elapsed_time() {
     }
 }
 
-/// The views share the session; a view with another namespace keeps the policy, and the reverse.
+/// The views share the session. A view with another namespace keeps the policy, and a view with
+/// another policy keeps the namespace.
 #[tokio::test]
 async fn each_view_of_a_client_retries_by_its_own_policy() {
-    let (of_client, of_view) = (Recorded::new(9, PAUSE), Recorded::new(0, PAUSE));
+    let of_client = Recorded::new(9, PAUSE);
+    let of_view = Recorded::new(0, PAUSE);
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(of_client.clone())).await;
     let calls = |policy: &Recorded| std::mem::take(&mut *policy.calls.lock().unwrap()).len();
     let view = client.using_retry_policy(of_view.clone());
     let views = [
         view.clone(),
         view.using_namespace("").unwrap(),
-        client.using_namespace("").unwrap(),
-    ];
-    let views = [
-        views[0].clone(),
-        views[1].clone(),
-        views[2].using_retry_policy(of_view.clone()),
+        client
+            .using_namespace("")
+            .unwrap()
+            .using_retry_policy(of_view.clone()),
     ];
     let session = client.session().await.unwrap().id();
     for view in views {
@@ -76,7 +76,7 @@ async fn each_view_of_a_client_retries_by_its_own_policy() {
         // One of the failures may be that the connection is still down.
         assert!(calls(&of_client) >= 1 && calls(&of_view) == 0);
     }
-    // After the last reads, the session is that of the beginning.
+    // The last reads have not replaced the session.
     assert_eq!(client.session().await.unwrap().id(), session);
     // Closing a view closes the client.
     soon(view.close()).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_closure_sees_the_error_of_each_attempt() {
     let (proxy, client) = behind_proxy_with(|client| client).await;
     let view = client.using_retry_policy(policy);
     let path = unique_path("node");
-    // A refusal of the server is no failure to retry.
+    // A refusal by the server is not retried.
     assert!(matches!(
         soon(view.get_data(&path)).await,
         Err(Error::NoNode { .. })

@@ -24,7 +24,8 @@ async fn client_on(runtime: &Runtime) -> CuratorClient {
     runtime.spawn(connect).await.unwrap().unwrap()
 }
 
-/// Runs `work` on a thread without a runtime, and waits for it with a bound; propagates a panic.
+/// Runs `work` on a thread without a runtime, and waits for it up to [`DEFAULT_TIMEOUT`].
+/// Propagates its panic.
 fn on_a_plain_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     let thread = std::thread::spawn(move || drop(sender.send(work())));
@@ -45,7 +46,8 @@ fn shut_down(runtime: Runtime) {
 
 #[tokio::test]
 async fn a_client_works_from_another_runtime_and_from_threads_without_one() {
-    let (home, other) = (multi_thread(), multi_thread());
+    let home = multi_thread();
+    let other = multi_thread();
     let client = client_on(&home).await;
     let path = client
         .create()
@@ -53,12 +55,15 @@ async fn a_client_works_from_another_runtime_and_from_threads_without_one() {
         .await
         .unwrap();
     let read = || {
-        let (client, path) = (client.clone(), path.clone());
+        let client = client.clone();
+        let path = path.clone();
         async move { client.get_data(&path).await }
     };
     assert_eq!(other.spawn(read()).await.unwrap().unwrap().0, b"data");
     other.shutdown_background();
-    let (driven, blocked, caller) = (read(), read(), client.clone());
+    let driven = read();
+    let blocked = read();
+    let caller = client.clone();
     let data = tokio::task::spawn_blocking(|| {
         on_a_plain_thread(move || {
             [drive(driven), caller.block_on(blocked)].map(|read| read.unwrap().0)
@@ -112,16 +117,16 @@ async fn calls_of_a_busy_thread_fail_without_a_panic_when_the_runtime_ends() {
     for _ in 0..8 {
         let home = multi_thread();
         let client = client_on(&home).await;
-        let (started, is_busy) = mpsc::channel();
+        let (busy_tx, busy_rx) = mpsc::channel();
         let busy = std::thread::spawn(move || {
             loop {
                 if let Err(error) = drive(client.get_data("/")) {
                     return error;
                 }
-                let _ = started.send(());
+                let _ = busy_tx.send(());
             }
         });
-        is_busy.recv_timeout(DEFAULT_TIMEOUT).unwrap();
+        busy_rx.recv_timeout(DEFAULT_TIMEOUT).unwrap();
         shut_down(home);
         let error = on_a_plain_thread(move || busy.join().unwrap());
         assert!(!error.is_retryable(), "{error}");
@@ -137,13 +142,13 @@ async fn a_session_is_opened_while_all_blocking_threads_are_busy() {
         .enable_all()
         .build()
         .unwrap();
-    let (finish, wait) = mpsc::channel::<()>();
-    let busy = runtime.spawn_blocking(move || wait.recv());
+    let (finish_tx, finish_rx) = mpsc::channel::<()>();
+    let busy = runtime.spawn_blocking(move || finish_rx.recv());
     let connect = builder(TestingServer::shared().await.connect_string())
         .retry_policy(once())
         .connect();
     let client = runtime.spawn(connect).await.unwrap().unwrap();
-    drop((client, finish));
+    drop((client, finish_tx));
     busy.await.unwrap().unwrap_err();
     shut_down(runtime);
 }
@@ -172,30 +177,32 @@ async fn waiting_calls_return_without_a_panic_when_the_runtime_ends() {
             .unwrap();
         let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
         let mut states = client.connection_states();
-        let (started, all_wait) = mpsc::channel();
+        let (started_tx, started_rx) = mpsc::channel();
         let mut waiting: Vec<_> = (0..8)
             .map(|_| {
-                let (client, session, started) = (client.clone(), session.clone(), started.clone());
+                let client = client.clone();
+                let session = session.clone();
+                let started_tx = started_tx.clone();
                 std::thread::spawn(move || {
-                    started.send(()).unwrap();
+                    started_tx.send(()).unwrap();
                     drive(session.ended());
                     drive(client.closing());
                 })
             })
             .collect();
         waiting.push(std::thread::spawn(move || {
-            started.send(()).unwrap();
+            started_tx.send(()).unwrap();
             drive(async { while states.next().await.is_some() {} });
             assert_eq!(drive(watch.fired()), WatchEvent::SessionEnded);
         }));
         for _ in &waiting {
-            all_wait.recv_timeout(DEFAULT_TIMEOUT).unwrap();
+            started_rx.recv_timeout(DEFAULT_TIMEOUT).unwrap();
         }
         shut_down(home);
         on_a_plain_thread(move || {
-            waiting
-                .into_iter()
-                .for_each(|thread| thread.join().unwrap());
+            for thread in waiting {
+                thread.join().unwrap();
+            }
         });
     }
 }

@@ -1,9 +1,9 @@
-//! SASL on servers where it is not set up. The target `real` tests servers with users, and the unit
-//! tests `wire/tests/handshake.rs` hostile servers.
+//! SASL on servers where it is not set up. The target `real` tests servers with users, and
+//! `wire/tests/handshake.rs` tests hostile servers.
 
 use std::time::Duration;
 
-use curator_client::{CuratorClientBuilder, Error, SaslOptions};
+use curator_client::{Error, SaslOptions};
 use curator_test::{OpCode, TestingServer};
 
 use crate::support::{
@@ -29,16 +29,16 @@ async fn a_connect_with_sasl_fails_immediately_if_the_server_has_no_sasl() {
 /// A client that is authenticated by another scheme is accepted.
 #[tokio::test]
 async fn the_identity_of_a_client_is_checked_once_per_connection_and_leaves_no_node() {
-    // The other transport does not accept a server that does not finish the exchange.
+    // The native transport does not accept a server that does not finish the exchange.
     if is_native() {
         return;
     }
-    let with_digest_and_sasl = |client: CuratorClientBuilder| {
+    let (proxy, client) = behind_proxy_with(|client| {
         client
             .authorization("digest", "alice:wonderland")
             .sasl(alice())
-    };
-    let (proxy, client) = behind_proxy_with(with_digest_and_sasl).await;
+    })
+    .await;
     assert_eq!(proxy.requests()[&OpCode::Multi], 1);
     reconnect(&proxy, &client).await;
     // When a session is resumed, the check is part of the write that confirms the session.
@@ -50,10 +50,10 @@ async fn the_identity_of_a_client_is_checked_once_per_connection_and_leaves_no_n
     );
 }
 
-// In real time: a simulation has no SASL.
+// Runs in real time: a simulation has no SASL.
 #[tokio::test]
 async fn a_sasl_error_reply_fails_a_connect_like_a_missing_reply() {
-    // The other transport does not accept a server that does not finish the exchange.
+    // The native transport does not accept a server that does not finish the exchange.
     if is_native() {
         return;
     }

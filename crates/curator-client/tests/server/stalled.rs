@@ -1,5 +1,5 @@
-//! A process that does not run for a while, or a thread that is stuck in a log line: its
-//! connections are healthy, and are kept.
+//! A process that does not run for a while, or a thread that is stuck in a log line: the
+//! connections are healthy, and must be kept.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 use crate::support::{alone, direct_with, is_native, node, soon};
 
-/// Longer than the watchdog lets a poll take that reads without an end.
+/// Longer than the watchdog allows for a poll that never stops reading.
 const STALL: Duration = Duration::from_secs(4);
 
 /// Whether the next line of `zookeeper-client` blocks.
@@ -61,10 +61,10 @@ fn survives(stall: impl AsyncFnOnce(&CuratorClient)) {
     });
 }
 
-// In real time: a thread blocks.
+// Runs in real time: a thread blocks.
 #[test]
 fn a_connection_outlives_a_log_line_that_blocks() {
-    // Of the other transport.
+    // Only `zookeeper-client` logs there.
     if is_native() {
         return;
     }
@@ -74,7 +74,8 @@ fn a_connection_outlives_a_log_line_that_blocks() {
             tracing::subscriber::set_global_default(Blocking).unwrap();
             survives(async |client| {
                 BLOCKS.store(true, Ordering::Relaxed);
-                // Its request or its reply is the next line. Other replies arrive meanwhile.
+                // The next line logs one of these requests or its reply. Other replies arrive
+                // meanwhile.
                 let other = client.clone();
                 let requests = tokio::spawn(async move {
                     for _ in 0..100 {
@@ -88,7 +89,7 @@ fn a_connection_outlives_a_log_line_that_blocks() {
     );
 }
 
-// In real time: a process pauses.
+// Runs in real time: a process pauses.
 #[test]
 fn a_connection_outlives_a_pause_of_its_process() {
     alone(

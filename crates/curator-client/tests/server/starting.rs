@@ -21,7 +21,8 @@ async fn stopped_server() -> (TestingServer, CuratorClientBuilder) {
 
 #[tokio::test(start_paused = true)]
 async fn a_connect_waits_for_its_ensemble_while_the_policy_retries() {
-    let (simulation, patient) = (Simulation::new(1), Recorded::new(u32::MAX, PAUSE));
+    let simulation = Simulation::new(1);
+    let patient = Recorded::new(u32::MAX, PAUSE);
     simulation.stop(1);
     let client = CuratorClient::builder(simulation.connect_string()).retry_policy(patient.clone());
     let connecting = tokio::spawn(client.connect());
@@ -35,7 +36,7 @@ async fn a_connect_waits_for_its_ensemble_while_the_policy_retries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connect_fails_when_its_retry_policy_gives_up() {
+async fn a_connect_fails_when_its_retry_policy_allows_no_further_attempt() {
     let simulation = Simulation::new(1);
     simulation.stop(1);
     for retries in [0, 3] {
@@ -81,18 +82,18 @@ async fn a_started_client_connects_as_soon_as_its_ensemble_is_available() {
     client.close().await.unwrap();
 }
 
-// In real time: each transport finds by itself why a server does not answer.
+// Runs in real time: each transport has its own code to find out why a server does not answer.
 #[tokio::test]
 async fn a_connection_failure_names_each_server_with_its_problem() {
-    // Port 1 refuses connections. The kernel accepts those to the listener, and nothing reads from
-    // them.
+    // Port 1 refuses connections. The kernel accepts connections to the listener, and nothing reads
+    // from them.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap();
     let connect_string = format!("127.0.0.1:1,no-such-host.invalid,{silent}/app");
     let client = builder(&connect_string)
         .connection_timeout(Duration::from_millis(1_500))
-        .start();
-    let client = client.unwrap();
+        .start()
+        .unwrap();
     let mut cause = String::new();
     until(async || {
         let Err(Error::NotConnected { cause: latest, .. }) = client.wait_connected(PAUSE).await
@@ -104,7 +105,7 @@ async fn a_connection_failure_names_each_server_with_its_problem() {
         // before it tries all.
         cause.contains("handshake within")
             && cause.contains("refused")
-            && ![" yet", "tried"].iter().any(|w| cause.contains(w))
+            && ![" yet", "tried"].iter().any(|word| cause.contains(word))
     })
     .await;
     let [refused, unknown, silent_problem] = &*cause.split("; ").collect::<Vec<_>>() else {
@@ -112,10 +113,10 @@ async fn a_connection_failure_names_each_server_with_its_problem() {
     };
     assert_eq!(*refused, "127.0.0.1:1: connection refused");
     // Without a reachable name server, the cause is only that no address was found.
-    let is_unknown = ["cannot be resolved (", "no address found within 500ms"]
-        .map(|problem| unknown.contains(problem));
+    let is_unknown = unknown.contains("cannot be resolved (")
+        || unknown.contains("no address found within 500ms");
     assert!(
-        unknown.starts_with("no-such-host.invalid:2181: ") && is_unknown != [false; 2],
+        unknown.starts_with("no-such-host.invalid:2181: ") && is_unknown,
         "{unknown}"
     );
     assert_eq!(
@@ -127,8 +128,9 @@ async fn a_connection_failure_names_each_server_with_its_problem() {
 #[tokio::test]
 async fn a_started_client_that_is_refused_keeps_trying_and_reports_the_cause() {
     let client = builder(TestingServer::shared().await.connect_string())
-        .authorization("no-such-scheme", "x");
-    let client = client.start().unwrap();
+        .authorization("no-such-scheme", "x")
+        .start()
+        .unwrap();
     until(async || {
         let error = client.wait_connected(PAUSE).await.unwrap_err();
         matches!(&error, Error::NotConnected { cause, .. } if cause.contains("the server refuses the credentials"))
@@ -144,8 +146,11 @@ async fn closing_a_client_that_has_never_been_connected_does_not_wait_for_the_cl
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let hanging = builder(silent.local_addr().unwrap().to_string());
     for client in [client, hanging] {
-        let client = client.retry_policy(RetryForever::new(DEFAULT_TIMEOUT).unwrap());
-        let client = client.close_timeout(2 * DEFAULT_TIMEOUT).start().unwrap();
+        let client = client
+            .retry_policy(RetryForever::new(DEFAULT_TIMEOUT).unwrap())
+            .close_timeout(2 * DEFAULT_TIMEOUT)
+            .start()
+            .unwrap();
         let mut states = client.connection_states();
         expect(&mut states, Connecting).await;
         let waiting = tokio::spawn({

@@ -65,7 +65,7 @@ async fn a_session_that_is_closed_on_the_server_is_lost_immediately() {
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
     end_session(&proxy).await;
-    // By the reply of a server, and not at the end of the lease.
+    // The session ends with the reply of a server, not at the end of the lease.
     assert_eq!(soon(session.ended()).await, SessionEnd::Expired);
     assert!(!session.is_valid());
     // An ended session sends no more requests.

@@ -1,5 +1,5 @@
-//! Sessions that a server opens, and whose handshake fails then: `Transport::Native` leaves none on
-//! the server.
+//! Sessions that a server opens although their handshake then fails: `Transport::Native` leaves
+//! none of them on the server.
 
 use std::time::Duration;
 
@@ -13,9 +13,11 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 /// A server without other clients, and a proxy in front of it.
 async fn server_behind_proxy() -> (TestingServer, FaultProxy) {
-    let server =
-        TestingServer::builder().property("maxSessionTimeout", HOUR.as_millis().to_string());
-    let server = server.start().await.unwrap();
+    let server = TestingServer::builder()
+        .property("maxSessionTimeout", HOUR.as_millis().to_string())
+        .start()
+        .await
+        .unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     (server, proxy)
 }
@@ -26,17 +28,20 @@ fn client(proxy: &FaultProxy) -> CuratorClientBuilder {
         .transport(Transport::Native)
 }
 
-/// A client with credentials, whose handshake is not finished before the reply to them.
+/// A client with credentials. Its handshake ends only with the reply to them.
 fn with_credentials(proxy: &FaultProxy) -> CuratorClientBuilder {
     client(proxy).authorization("digest", "alice:wonderland")
 }
 
 async fn sessions_of(server: &TestingServer) -> u64 {
     let metrics = server.four_letter_word("mntr").await.unwrap();
-    let count = metrics
+    metrics
         .lines()
-        .find_map(|line| line.strip_prefix("zk_global_sessions\t"));
-    count.unwrap().trim().parse().unwrap()
+        .find_map(|line| line.strip_prefix("zk_global_sessions\t"))
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
 }
 
 /// Checks that a session was opened through the proxy, and waits until none is left.
@@ -55,7 +60,7 @@ async fn a_session_whose_credentials_are_refused_is_closed() {
     assert_none_left(&server, &proxy).await;
 }
 
-// In real time: a simulation has no credentials.
+// Runs in real time: a simulation has no credentials.
 #[tokio::test]
 async fn a_session_whose_handshake_exceeds_its_time_limit_is_closed() {
     let (server, proxy) = server_behind_proxy().await;
@@ -88,8 +93,8 @@ async fn a_session_whose_handshake_is_dropped_is_closed() {
     assert_none_left(&server, &proxy).await;
 }
 
-/// With the runtime, its tasks and the client end. No thread is left that could wait for the
-/// server.
+/// The tasks of the runtime end with it, and so does the client. No thread is left that could wait
+/// for the server.
 #[tokio::test]
 async fn a_session_whose_handshake_ends_with_its_runtime_is_closed() {
     let (server, proxy) = server_behind_proxy().await;

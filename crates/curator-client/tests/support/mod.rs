@@ -1,5 +1,9 @@
 //! Clients, proxies and waits that the tests share.
-#![allow(dead_code, unused_imports, reason = "each test program uses a part")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test program uses only some of them"
+)]
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -77,7 +81,7 @@ pub(crate) async fn direct() -> CuratorClient {
     direct_with(|client| client).await
 }
 
-/// The same with other options.
+/// Like [`direct`], with other options.
 pub(crate) async fn direct_with(
     options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
 ) -> CuratorClient {
@@ -97,7 +101,7 @@ pub(crate) async fn behind_proxy() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|client| client).await
 }
 
-/// The same with other options.
+/// Like [`behind_proxy`], with other options.
 pub(crate) async fn behind_proxy_with(
     options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
 ) -> (FaultProxy, CuratorClient) {
@@ -113,8 +117,8 @@ pub(crate) async fn behind_proxy_with(
     (proxy, client)
 }
 
-/// A client of a simulated server, with these options, in simulated time. The test starts its
-/// runtime paused, and waits by tokio's timers.
+/// A client of a simulated server, with these options, in simulated time. The test must start its
+/// runtime with a paused clock, and wait with tokio's timers.
 pub(crate) async fn simulated(
     options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
 ) -> (Simulation, CuratorClient) {
@@ -125,7 +129,7 @@ pub(crate) async fn simulated(
     (simulation, client)
 }
 
-/// The cause of failure for a client with one attempt: the servers are unreachable.
+/// The cause that a client reports if it makes one attempt and reaches no server.
 pub(crate) async fn cause_of_failure(client: CuratorClientBuilder) -> String {
     match soon(client.retry_policy(once()).connect()).await {
         Err(Error::ConnectFailed { cause, .. }) => cause,
@@ -174,7 +178,8 @@ pub(crate) async fn pipelines(
     session: &Session,
     times: u64,
 ) -> u64 {
-    let (dir, acl) = (node(client).await, client.default_acl().clone());
+    let dir = node(client).await;
+    let acl = client.default_acl().clone();
     let path = dir.child("n-").unwrap();
     let node = NodeSpec {
         path,
@@ -184,8 +189,10 @@ pub(crate) async fn pipelines(
     };
     proxy.reset_counts();
     for _ in 0..times {
-        let (created, children) = (session.create(&node), session.get_children(&dir));
-        let (created, children) = (created.await.unwrap(), children.await.unwrap());
+        let created = session.create(&node);
+        let children = session.get_children(&dir);
+        let created = created.await.unwrap();
+        let children = children.await.unwrap();
         assert!(
             children.contains(&created.path.name().to_owned()),
             "the list is older than the create"
@@ -228,7 +235,7 @@ pub(crate) async fn begin_outage(proxy: &FaultProxy, client: &CuratorClient) {
     assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
 }
 
-/// Ends the session of the client behind `proxy` on the shared server, without the client.
+/// Ends the session of the client behind `proxy` on the shared server. The client is not involved.
 pub(crate) async fn end_session(proxy: &FaultProxy) {
     let server = TestingServer::shared().await.address();
     curator_test::close_session(server, proxy.sessions().last().unwrap())
@@ -277,10 +284,10 @@ pub(crate) fn expect(
     async move { assert_eq!(next.await, Some(state)) }
 }
 
-/// Polls a lease until it is over, and checks at each poll that it is invalid once its
+/// Polls a lease until it has ended, and checks at each poll that it is invalid once its
 /// `valid_until` has passed. Returns the latest `valid_until`.
 pub(crate) async fn watch_over(lease: &SessionLease) -> ClockInstant {
-    let end = Instant::now() + DEFAULT_TIMEOUT;
+    let deadline = Instant::now() + DEFAULT_TIMEOUT;
     let mut promised = lease.valid_until();
     loop {
         let until = lease.valid_until();
@@ -299,8 +306,8 @@ pub(crate) async fn watch_over(lease: &SessionLease) -> ClockInstant {
             return promised;
         }
         assert!(
-            Instant::now() < end,
-            "the lease is not over after {DEFAULT_TIMEOUT:?}"
+            Instant::now() < deadline,
+            "the lease has not ended after {DEFAULT_TIMEOUT:?}"
         );
         tokio::time::sleep(Duration::from_micros(500)).await;
     }

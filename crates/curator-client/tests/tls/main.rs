@@ -1,7 +1,7 @@
 //! The client with TLS, and servers of the test kit.
 //!
-//! Only this suite finds a client that takes a server without TLS, or one that only refuses, for a
-//! server whose certificate is wrong.
+//! Only this suite finds a client that mistakes a server without TLS, or a server that only refuses
+//! connections, for a server with a wrong certificate.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

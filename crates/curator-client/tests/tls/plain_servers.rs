@@ -30,7 +30,7 @@ async fn a_tls_client_reports_a_plain_server() {
 async fn a_refusing_or_silent_server_is_not_a_permanent_tls_failure() {
     let proxy = proxy().await;
     proxy.refuse(true).unwrap();
-    // The system accepts the connection; nothing reads from it.
+    // The kernel accepts connections to this listener, and nothing reads from them.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     for (address, expected) in [
         (proxy.address(), "connection refused"),
@@ -55,9 +55,9 @@ async fn a_refusing_or_silent_server_is_not_a_permanent_tls_failure() {
 /// How long a server without a quorum takes to disconnect: about a third of the connection timeout.
 const HESITATION: Duration = Duration::from_secs(1);
 
-/// A server without a quorum, which disconnects every session, and speaks TLS on its port. If it
-/// `speaks_plainly` too, it replies to a four-letter word that it does not serve requests. The
-/// server ends with the runtime.
+/// A server without a quorum, which disconnects every session, and speaks TLS on its port. If
+/// `speaks_plainly`, it also replies in plain text to a four-letter word that it does not serve
+/// requests. The server ends with the runtime.
 async fn without_quorum(speaks_plainly: bool) -> String {
     let listener = async_net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -94,7 +94,7 @@ async fn a_plain_client_reports_a_port_that_speaks_only_tls() {
     );
 }
 
-/// As with `client.portUnification=true`.
+/// ZooKeeper has such a port if `client.portUnification` is true.
 #[tokio::test]
 async fn a_port_that_speaks_tls_and_plain_text_is_not_a_permanent_tls_failure() {
     let connect_string = without_quorum(true).await;

@@ -21,7 +21,8 @@ impl World {
             Action::Reconnect(who) => self.reconnect(scenario, who),
             Action::ServeDying(index) => {
                 let dying = &mut self.server.dying[index];
-                let (session, who) = (dying.id, dying.who);
+                let session = dying.id;
+                let who = dying.who;
                 if let Some(call) = dying.calls.pop_front() {
                     self.apply(scenario, who, session, &call);
                 }

@@ -223,10 +223,9 @@ fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(),
             rule.accepted(answer.sent, answer.read);
         } else {
             rule.probe_answered(answer.sent, answer.read);
-            answer
-                .moved
-                .into_iter()
-                .for_each(|moved| rule.moved(moved, answer.read));
+            if let Some(moved) = answer.moved {
+                rule.moved(moved, answer.read);
+            }
         }
         // The client may have read the replies in another order.
         expires = answer.expires.max(expires);
@@ -359,23 +358,23 @@ fn answers(
             expires = successor.at + T;
             deposed = Some(successor);
         }
-        // At the instant of its end, the session has ended.
+        // A session has already ended at the instant of its expiry.
         if expires <= *time {
             break;
         }
         let until =
             |successor: &Succession| successor.at + if *to_deposed { successor.overlap } else { 0 };
-        let of_the_old_leader = deposed
+        let old_leader = deposed
             .as_ref()
             .filter(|successor| *connected < until(successor));
-        if of_the_old_leader.is_some_and(|successor| *time >= successor.at + successor.overlap) {
+        if old_leader.is_some_and(|successor| *time >= successor.at + successor.overlap) {
             continue;
         }
         match *arrival {
-            Arrival::Heard if of_the_old_leader.is_none() => expires = time + T,
+            Arrival::Heard if old_leader.is_none() => expires = time + T,
             Arrival::Heard => {}
-            // The followers have left the deposed leader: nobody commits the write. A probe is
-            // answered that follows an earlier write.
+            // The followers have left the deposed leader, so no quorum commits the write. A probe
+            // that follows an earlier write is answered.
             Arrival::Probe {
                 moved:
                     Some(Moved {
@@ -383,13 +382,13 @@ fn answers(
                         by: ConfirmedBy::Quorum,
                     }),
                 ..
-            } if of_the_old_leader.is_some() && written != Some(connect) => {}
+            } if old_leader.is_some() && written != Some(connect) => {}
             Arrival::Probe {
                 sent,
                 answered,
                 moved,
             } => {
-                // The earliest moment at which a quorum may have committed it.
+                // From now on, a quorum may have committed the write.
                 written = moved.map(|moved| moved.sent);
                 let read = answered + reading.next().unwrap_or(&0);
                 answers.push(Answer {
@@ -457,10 +456,9 @@ fn connection(gap: u64) -> impl Strategy<Value = Connection> {
                 (first, mut probes),
             )| {
                 // The client sends the first probe over a new connection immediately.
-                probes
-                    .first_mut()
-                    .into_iter()
-                    .for_each(|probe| probe.after = first.max(1));
+                if let Some(probe) = probes.first_mut() {
+                    probe.after = first.max(1);
+                }
                 Connection {
                     to_leader,
                     to_deposed,
@@ -476,8 +474,8 @@ fn connection(gap: u64) -> impl Strategy<Value = Connection> {
         )
 }
 
-/// A succession is often shortly before or after a connect, because a leader that was deposed
-/// before a session moves to it is the most dangerous one.
+/// A succession is often shortly before or after a connect, because the most dangerous leader is
+/// one that was deposed before a session moves to it.
 fn scenario(gap: u64, overlap: u64) -> impl Strategy<Value = Scenario> {
     let connect = |connections: &[Connection], number: usize| {
         let mut now = 10 * T;
@@ -501,16 +499,16 @@ fn scenario(gap: u64, overlap: u64) -> impl Strategy<Value = Scenario> {
         vec(delay(T / 2), 1..8),
     )
         .prop_map(move |(connections, succession, reading)| {
-            let succession = succession
-                .filter(|_| overlap > 0)
-                .map(|(anywhere, near, overlap)| {
-                    let at =
-                        near.map(|(number, before)| connect(&connections, number) + T / 8 - before);
-                    Succession {
-                        at: at.unwrap_or(anywhere),
-                        overlap,
-                    }
-                });
+            let succession = match succession {
+                Some((anywhere, near, overlap_time)) if overlap > 0 => Some(Succession {
+                    at: match near {
+                        Some((number, before)) => connect(&connections, number) + T / 8 - before,
+                        None => anywhere,
+                    },
+                    overlap: overlap_time,
+                }),
+                _ => None,
+            };
             Scenario {
                 connections,
                 succession,

@@ -2,10 +2,10 @@
 //! which the client counts its session as alive, or as connected, beyond what the servers have
 //! granted.
 //!
-//! The client is the state machine of `step.rs` with the arithmetic of the lease. A message takes
-//! any time, and a reply over a connection can be read after the connection broke. The servers are
-//! a leader and followers by the rules of `session_lease.rs`: the leader expires the session at the
-//! earliest time that it may, and learns of it by connects and reports alone.
+//! The client is the state machine of `step.rs` with the arithmetic of the lease. A message can be
+//! delayed arbitrarily, and a reply over a connection can be read after the connection broke. The
+//! servers are a leader and followers by the rules of `session_lease.rs`: the leader expires the
+//! session at the earliest time that it may, and learns of it only from connects and reports.
 
 mod world;
 
@@ -79,7 +79,7 @@ impl Search {
             ..
         } = world;
         let next = self.next_tick(world);
-        // The client's timers are in time.
+        // The client's timers fire on time.
         let is_lease_handled =
             client.is_valid(*now) || self.defect == Some(Defect::IgnoresEndOfLease);
         let is_probe_handled = client.is_broken() || client.next_probe > *now;
@@ -88,7 +88,8 @@ impl Search {
             .as_ref()
             .and_then(|follower| follower.unreported)
             .is_none_or(|heard| next <= heard + REPORT_GAP);
-        // An assumption of the lease.
+        // The lease assumes that the client reads the grant of a shorter timeout before that
+        // timeout has passed.
         let is_grant_handled = network.attempt.is_none_or(|attempt| {
             !matches!(attempt.reply, Some((Reply::Shorter, granted)) if next >= granted + SHORTER)
         });
@@ -185,7 +186,8 @@ impl Model for Search {
                 let probe = world.network.requests.remove(0).number;
                 let expected = &mut world.expected;
                 if expected.is_awaited && probe + 1 == expected.probes {
-                    (expected.is_awaited, expected.doubt) = (false, Some(expected.probes));
+                    expected.is_awaited = false;
+                    expected.doubt = Some(expected.probes);
                 }
                 let error = Error::Closed;
                 world.step(defect, Event::Failed { probe, error });
@@ -310,11 +312,10 @@ fn the_search_finds_each_defect_of_the_client() {
             lasts: 44,
             breaks: 1,
         };
-        let until = HasDiscoveries::AnyOf(BTreeSet::from([violated]));
         let checker = search
             .checker()
             .threads(2)
-            .finish_when(until)
+            .finish_when(HasDiscoveries::AnyOf(BTreeSet::from([violated])))
             .spawn_bfs()
             .join();
         println!("{defect:?}: {} states", checker.unique_state_count());

@@ -1,4 +1,4 @@
-//! A connection over a socket whose frames the test makes.
+//! A connection over a socket to which the test feeds frames.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,14 +24,17 @@ use crate::transport::{ErrorCode, LinkEnd, RequestError};
 pub(super) struct Pipe {
     sent: Mutex<Vec<Vec<u8>>>,
     pub(super) inbox: Mutex<VecDeque<Vec<u8>>>,
-    /// Whether the connection ends after what is in the inbox.
+    /// Whether the connection ends after the frames in the inbox.
     pub(super) is_closed: AtomicBool,
 }
+
 struct End(Arc<Pipe>);
+
 impl simulation::Socket for End {
     fn send(&self, frame: Vec<u8>) {
         self.0.sent.lock().unwrap().push(frame);
     }
+
     fn poll_receive(&self, _: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
         match self.0.inbox.lock().unwrap().pop_front() {
             None if !self.0.is_closed.load(Ordering::SeqCst) => Poll::Pending,
@@ -39,7 +42,9 @@ impl simulation::Socket for End {
         }
     }
 }
+
 struct Nowhere;
+
 impl Network for Nowhere {
     fn connect(&self, _: &str, _: u16) -> Connected {
         Box::pin(std::future::pending())
@@ -78,6 +83,7 @@ fn feed(pipe: &Pipe, read: &mut Read, frame: Vec<u8>) {
     pipe.inbox.lock().unwrap().push_back(frame);
     let _ = read.as_mut().poll(&mut Context::from_waker(Waker::noop()));
 }
+
 /// The op codes that were sent.
 fn ops(pipe: &Pipe) -> Vec<i32> {
     let sent = pipe.sent.lock().unwrap();
@@ -85,9 +91,11 @@ fn ops(pipe: &Pipe) -> Vec<i32> {
         .map(|frame| i32::from_be_bytes(frame[4..8].try_into().unwrap()))
         .collect()
 }
+
 fn data_reply(xid: i32) -> Vec<u8> {
     [frame![int(xid), long(1), int(0), string("x")], stat()].concat()
 }
+
 const REMOVE: i32 = 18;
 
 #[tokio::test]
@@ -106,8 +114,8 @@ async fn a_recursive_watch_is_removed_although_a_later_request_of_it_is_refused(
     assert_eq!(ops(&pipe), [106, 106, REMOVE]);
 }
 
-/// A task of tokio that polls very often is told that nothing has arrived, so that it gives way to
-/// other tasks.
+/// When a task has used up its budget, tokio's own futures return `Pending`, so that the task
+/// yields to others.
 #[tokio::test]
 async fn a_task_that_has_used_up_its_share_of_the_runtime_finds_what_has_arrived() {
     let (pipe, link, _connection, mut read) = open();
@@ -139,13 +147,18 @@ async fn a_task_that_has_used_up_its_share_of_the_runtime_finds_what_has_arrived
 
 #[tokio::test]
 async fn a_waker_may_use_the_connection() {
-    struct DropsOnWake(Mutex<Option<Watch>>, AtomicBool);
+    struct DropsOnWake {
+        watch: Mutex<Option<Watch>>,
+        has_dropped: AtomicBool,
+    }
+
     impl Wake for DropsOnWake {
         fn wake(self: Arc<Self>) {
-            drop(self.0.lock().unwrap().take());
-            self.1.store(true, Ordering::SeqCst);
+            drop(self.watch.lock().unwrap().take());
+            self.has_dropped.store(true, Ordering::SeqCst);
         }
     }
+
     let (pipe, link, _connection, mut read) = open();
     let watches: Vec<_> = ["/a", "/b"]
         .into_iter()
@@ -157,13 +170,16 @@ async fn a_waker_may_use_the_connection() {
         })
         .collect();
     let [mut a, b] = <[Watch; 2]>::try_from(watches).ok().unwrap();
-    let waker = Arc::new(DropsOnWake(Mutex::new(Some(b)), AtomicBool::new(false)));
+    let waker = Arc::new(DropsOnWake {
+        watch: Mutex::new(Some(b)),
+        has_dropped: AtomicBool::new(false),
+    });
     assert!(
         a.poll_fired(&mut Context::from_waker(&Waker::from(Arc::clone(&waker))))
             .is_pending()
     );
-    // On a thread of its own: if the reader is stuck, the test fails in place of waiting.
-    let (fed, is_fed) = tokio::sync::oneshot::channel();
+    // Feeds on a separate thread, so that the test fails, and does not hang, if the reader hangs.
+    let (fed_tx, fed_rx) = tokio::sync::oneshot::channel();
     let runtime = Handle::current();
     std::thread::spawn(move || {
         let _inside = runtime.enter();
@@ -172,10 +188,10 @@ async fn a_waker_may_use_the_connection() {
             &mut read,
             frame![int(-1), long(1), int(0), int(3), int(3), string("/a")],
         );
-        drop((a, link, fed.send(())));
+        drop((a, link, fed_tx.send(())));
     });
-    curator_test::soon(is_fed).await.unwrap();
-    assert!(waker.1.load(Ordering::SeqCst));
+    curator_test::soon(fed_rx).await.unwrap();
+    assert!(waker.has_dropped.load(Ordering::SeqCst));
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,9 +205,9 @@ async fn a_connection_that_is_not_kept_ends_although_the_server_is_silent() {
     assert!(task.is_finished(), "{:?}", connection.end());
 }
 
-/// A ping that is late makes the client close a healthy connection.
+/// A late ping would make the client close a healthy connection.
 #[tokio::test(start_paused = true)]
-async fn a_connection_is_pinged_as_often_when_its_pings_are_answered() {
+async fn a_connection_is_pinged_at_regular_intervals_when_its_pings_are_answered() {
     let _entered = simulation::enter(Arc::new(Nowhere));
     let (pipe, _link, _connection, mut read) = open();
     let mut pinged = Vec::new();
@@ -216,7 +232,7 @@ async fn a_connection_that_is_not_kept_ends_when_it_is_polled() {
     assert_eq!(connection.end(), Some(LinkEnd::Lost));
 }
 
-/// On a thread of its own: a reader that asks again and again never returns.
+/// The reader runs on a separate thread, because a reader that polls in a loop never returns.
 #[tokio::test]
 async fn a_connection_ends_with_its_client() {
     // No heartbeat ends it before the test does.
@@ -225,16 +241,16 @@ async fn a_connection_ends_with_its_client() {
     let timer = Timer::new(Handle::current());
     timer.end();
     let mut read = Box::pin(Arc::clone(&connection).read(timer));
-    let (polled, is_polled) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || polled.send((&mut read).now_or_never()));
-    assert_eq!(curator_test::soon(is_polled).await, Ok(Some(())));
+    let (polled_tx, polled_rx) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || polled_tx.send((&mut read).now_or_never()));
+    assert_eq!(curator_test::soon(polled_rx).await, Ok(Some(())));
     assert_eq!(connection.end(), Some(LinkEnd::Lost));
 }
 
-/// The server removes the watch on a path for all who have requested it: a removal after the second
-/// request would leave its caller without events.
+/// The server removes the watch on a path for all requests of this session. So a removal after the
+/// second request would leave the second caller without events.
 #[tokio::test]
-async fn a_dropped_watch_is_not_removed_after_another_thread_has_requested_the_same() {
+async fn a_dropped_watch_is_not_removed_after_another_thread_has_requested_the_same_watch() {
     for round in 0..20_000 {
         let (pipe, link, _connection, mut read) = open();
         let first = link.watch_data::<Watch>(&path("/a"));
@@ -244,7 +260,7 @@ async fn a_dropped_watch_is_not_removed_after_another_thread_has_requested_the_s
         let _second = std::thread::scope(|threads| {
             let second = threads.spawn(|| {
                 both.wait();
-                // Not always at the same time.
+                // Varies the time between the request and the drop.
                 (0..round % 60).for_each(|_| std::hint::spin_loop());
                 link.watch_data::<Watch>(&path("/a"))
             });
@@ -267,7 +283,7 @@ async fn recursive_watches_are_settled_when_the_removals_of_dropped_ones_are_ans
     assert_eq!((&mut settled).now_or_never(), None);
     feed(&pipe, &mut read, frame![int(1), long(1), int(0)]);
     drop(requested.now_or_never());
-    // Nobody waits for this one, so it is removed at once.
+    // The request for this watch was dropped, so the watch is removed immediately.
     feed(&pipe, &mut read, frame![int(2), long(1), int(0)]);
     assert_eq!(ops(&pipe), [106, 106, REMOVE, REMOVE]);
     feed(&pipe, &mut read, frame![int(3), long(1), int(0)]);

@@ -1,4 +1,4 @@
-//! Clients whose server is a script, which may be hostile: the handshake, with and without SASL.
+//! Handshakes, with and without SASL, of clients whose server is a script, which may be hostile.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -67,7 +67,7 @@ fn serve<const N: usize>(talks: [Talk; N]) -> (CuratorClientBuilder, Arc<Mutex<V
     let client = CuratorClient::builder(listener.local_addr().unwrap().to_string());
     let requests = Arc::<Mutex<Vec<_>>>::default();
     let seen = Arc::clone(&requests);
-    // It ends with the process.
+    // The thread ends with the process.
     std::thread::spawn(move || {
         for (stream, number) in listener.incoming().zip(0..) {
             let mut conversation = Conversation {
@@ -89,7 +89,7 @@ fn serve<const N: usize>(talks: [Talk; N]) -> (CuratorClientBuilder, Arc<Mutex<V
 /// How long a client tries to connect, in real time, to a server that never accepts it.
 const BRIEF: Duration = Duration::from_secs(1);
 
-/// The cause why a client finds no server.
+/// The cause that a client reports if it finds no server.
 async fn cause_of_failure(client: CuratorClientBuilder) -> String {
     let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
     match soon(
@@ -151,7 +151,7 @@ async fn a_new_session_is_closed_over_another_connection_if_the_server_ends_the_
     connecting.abort();
 }
 
-/// The client does not use up the time of the attempt, here an hour and more.
+/// The client must not wait for the timeout of the attempt, here almost three hours.
 #[tokio::test]
 async fn a_refusal_is_reported_although_the_server_does_not_end_the_session() {
     let (client, _) = serve([
@@ -184,7 +184,7 @@ mod sasl {
     const SYNC: i32 = 9;
     const UNIMPLEMENTED: i32 = -6;
 
-    /// As that of Java.
+    /// Like the challenge of a Java server.
     const CHALLENGE: &[u8] =
         br#"realm="zk-sasl-md5",nonce="JFV1P1ym/nPOv8+=",charset=utf-8,algorithm=md5-sess"#;
 
@@ -207,7 +207,7 @@ mod sasl {
             .collect()
     }
 
-    /// What the client has sent as its nonce.
+    /// The nonce in the client's response.
     fn client_nonce(response: &str) -> &str {
         let (_, rest) = response.split_once("cnonce=\"").unwrap();
         rest.split_once('"').unwrap().0
@@ -253,8 +253,7 @@ mod sasl {
             })
         }
 
-        /// Confirms the session, and answers what follows until the client has made this many
-        /// requests.
+        /// Answers this many requests, including the probe that confirms the session.
         fn answer_requests(&mut self, count: usize) -> std::io::Result<()> {
             for _ in 0..count {
                 let request = self.read()?;
@@ -306,8 +305,9 @@ mod sasl {
         }
     }
 
-    /// With credentials of another scheme, only the exchange of SASL shows it. The server does not
-    /// get them, and the session that it has opened is closed.
+    /// If the client also has credentials of another scheme, only the SASL exchange shows that it
+    /// was not authenticated. The server does not get these credentials, and the session that it
+    /// has opened is closed.
     #[tokio::test]
     async fn a_server_that_sends_no_token_has_not_authenticated_the_client() {
         for (talk, sent) in [
@@ -350,7 +350,7 @@ mod sasl {
                 conversation.wait_for_end()
             })
         };
-        // Each in place of the reply to the first token.
+        // Each of these servers sends something else in place of the reply to the first token.
         let unimplemented = talk(|conversation| {
             conversation.grant_session()?;
             let request = conversation.read()?;
@@ -410,7 +410,7 @@ mod sasl {
         .await;
     }
 
-    /// The impostor may be one of several servers. It does not end the session, and gets no other
+    /// The impostor may be one of several servers. It must not end the session, and gets no other
     /// credentials.
     #[tokio::test]
     async fn a_resumed_session_is_authenticated_again_and_outlives_an_impostor() {
@@ -423,7 +423,7 @@ mod sasl {
             }),
             talk(|conversation| {
                 conversation.authenticate("looking-glass")?;
-                // Nothing: a request to close the session would end it.
+                // The client sends nothing: a request to close the session would end it.
                 conversation.read().map(drop)
             }),
             talk(|conversation| {
@@ -450,10 +450,9 @@ mod sasl {
         assert_eq!(ops.iter().filter(|op| **op == AUTH).count(), 2);
         assert!(!ops.contains(&CLOSE), "{ops:?}");
         let requests = requests.lock().unwrap();
-        let texts = requests
+        let mut nonces: Vec<_> = requests
             .iter()
-            .map(|request| String::from_utf8_lossy(request));
-        let mut nonces: Vec<_> = texts
+            .map(|request| String::from_utf8_lossy(request))
             .filter(|text| text.contains("cnonce="))
             .map(|text| client_nonce(&text).to_owned())
             .collect();

@@ -1,8 +1,8 @@
 //! Conversations whose bytes are changed: a connection with requests of every kind gets a stream of
 //! valid replies in which bytes, frames and lengths are replaced, repeated, exchanged or lost. Half
-//! of the replies are those of the real ZooKeeper that the conformance tests of `curator-test` have
-//! recorded. No stream may make the connection panic, wait forever after its end, or leave an
-//! answer open. A frame with an impossible length or an unreadable header ends it.
+//! of the replies were recorded from a real ZooKeeper by the conformance tests of `curator-test`.
+//! No stream may make the connection panic, wait forever after its end, or leave an answer open. A
+//! frame with an impossible length or an unreadable header ends it.
 //!
 //! `CURATOR_MUTATIONS` is the number of conversations, 2,000 by default; `CURATOR_MUTATIONS_FROM`
 //! is the first seed.
@@ -35,7 +35,8 @@ fn seeds() -> Range<u64> {
 /// Sends a request of each kind. Each future waits for its answer, and then for the event of its
 /// watch.
 fn requests(link: &Link) -> Vec<BoxFuture<'static, ()>> {
-    let (a, b) = (path("/a"), path("/a/b"));
+    let a = path("/a");
+    let b = path("/a/b");
     let acl = [Acl::new(Permission::ALL, AuthId::anyone())];
     let data = link.watch_data::<Watch>(&a);
     let exists = link.watch_exists::<Watch>(&b);
@@ -74,7 +75,7 @@ async fn watched<E>(watch: Result<Watch, E>) {
     }
 }
 
-/// What the real ZooKeeper has sent.
+/// The recorded replies and events of a real ZooKeeper.
 fn recorded() -> Vec<Recorded> {
     let recorded: Vec<_> = transcripts()
         .iter()
@@ -127,11 +128,13 @@ fn conversation(bodies: &[Vec<u8>], recorded: &[Recorded]) -> Vec<Vec<u8>> {
             [frame![int(xid), long(STAT.czxid), int(error)], body.clone()].concat()
         })
         .collect();
-    let events = recorded.iter().filter_map(|recorded| match recorded {
-        Recorded::Event(body) => Some(body),
-        Recorded::Reply { .. } => None,
-    });
-    let events: Vec<_> = events.collect();
+    let events: Vec<_> = recorded
+        .iter()
+        .filter_map(|recorded| match recorded {
+            Recorded::Event(body) => Some(body),
+            Recorded::Reply { .. } => None,
+        })
+        .collect();
     for (kind, path) in [(1, "/a/b"), (3, "/a"), (4, "/a"), (2, "/a/b"), (2, "/a")] {
         let header = frame![int(-1), long(-1), int(0)];
         let body = match fastrand::u8(..4) {
@@ -175,7 +178,9 @@ fn mutated(mut frames: Vec<Vec<u8>>) -> Vec<u8> {
         }
     }
     let mut stream = Vec::new();
-    frames.iter().for_each(|frame| append(frame, &mut stream));
+    for frame in &frames {
+        append(frame, &mut stream);
+    }
     for _ in 0..fastrand::usize(0..6) {
         if stream.len() < 8 {
             break;
@@ -265,7 +270,8 @@ fn converse(bodies: &[Vec<u8>], recorded: &[Recorded]) -> bool {
 
 #[test]
 fn no_conversation_makes_a_connection_panic_or_wait_after_its_end_or_leaves_an_answer_open() {
-    // Nothing runs in the runtime: a task may do only so much at once.
+    // The test does not run as a task, because tokio limits how much a task may do before it
+    // yields.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

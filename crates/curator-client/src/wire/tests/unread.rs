@@ -1,4 +1,4 @@
-//! Which events a connection finds that its task has not read.
+//! The events that a connection finds before its task has read them.
 
 use std::future::poll_fn;
 use std::io::Write as _;
@@ -66,12 +66,12 @@ impl Unread {
         self.server.write_all(bytes).unwrap();
     }
 
-    fn has_event(&self, at: &str, kind: OneShotKind) -> bool {
-        self.connection.may_have_event(&path(at), kind)
+    fn has_event(&self, node: &str, kind: OneShotKind) -> bool {
+        self.connection.may_have_event(&path(node), kind)
     }
 
-    fn is_changed(&self, at: &str) -> bool {
-        self.has_event(at, OneShotKind::Data)
+    fn is_changed(&self, node: &str) -> bool {
+        self.has_event(node, OneShotKind::Data)
     }
 
     async fn receive(&self) -> Vec<u8> {
@@ -81,7 +81,7 @@ impl Unread {
     }
 }
 
-/// What was sent has arrived once the event of `/mark` has.
+/// Everything before the event of `/mark` has arrived once that event is found.
 #[tokio::test]
 async fn only_an_event_of_the_path_and_the_kind_counts() {
     let mut unread = Unread::new().await;
@@ -114,7 +114,7 @@ async fn an_event_behind_a_long_reply_is_found() {
     let sending = std::thread::spawn(move || {
         server.write_all(&[reply(200_000), event(DELETED, "/a")].concat())
     });
-    // While a part of a frame is last, both may have changed.
+    // While the last frame is incomplete, it may be an event of either node.
     until(async || unread.is_changed("/a") && !unread.is_changed("/other")).await;
     sending.join().unwrap().unwrap();
     assert_eq!(framed(&unread.receive().await), reply(200_000));
@@ -141,13 +141,14 @@ async fn more_than_is_read_at_once_may_have_an_event() {
         // The client may close the connection before it has received everything.
         let _: std::io::Result<()> = server.write_all(&reply(1_000).repeat(4_000));
     });
-    // When only complete frames have arrived, nothing is found, until that is too much.
+    // At first, no event is found whenever only complete frames have arrived. Once more has arrived
+    // than is read at once, the rest may always contain an event.
     until(async || (0..1_000).all(|_| unread.is_changed("/a"))).await;
     drop(unread);
     sending.join().unwrap();
 }
 
-/// Another thread asks while the task of the connection processes the event.
+/// Another thread may ask while the task of the connection processes the event.
 #[tokio::test]
 async fn an_event_that_is_being_processed_is_found() {
     let mut unread = Unread::new().await;
@@ -168,7 +169,7 @@ async fn an_event_that_is_being_processed_is_found() {
     assert!(!unread.is_changed("/b"));
 }
 
-/// The task that reads learns of bytes only once from the system.
+/// The system notifies the reading task only once of bytes that have arrived.
 #[tokio::test]
 async fn the_task_that_reads_is_woken_for_what_was_read_in_advance() {
     let mut unread = Unread::new().await;

@@ -86,20 +86,19 @@ async fn a_renewed_certificate_is_used_from_the_next_connection_on() {
 #[tokio::test]
 async fn a_server_with_an_expired_certificate_is_skipped_if_another_has_a_valid_one() {
     let setup = Setup::open().await;
-    let (now, day) = (SystemTime::now(), Duration::from_secs(24 * 60 * 60));
+    let now = SystemTime::now();
+    let day = Duration::from_secs(24 * 60 * 60);
     let expired = setup
         .ca
         .issue_for(&[ADDRESS], now - 2 * day..now - day)
         .unwrap();
-    let expired = server()
+    let expired_server = server()
         .tls(ServerTls::new(expired.certificate_pem, expired.key_pem))
         .start()
         .await
         .unwrap();
-    let (good, bad) = (
-        setup.connect_string(),
-        expired.secure_connect_string().unwrap(),
-    );
+    let good = setup.connect_string();
+    let bad = expired_server.secure_connect_string().unwrap();
     let both = || builder(format!("{bad},{good}")).tls(setup.trust());
     // A client tries its servers in random order, so one of many clients tries the expired one
     // first.

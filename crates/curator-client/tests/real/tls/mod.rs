@@ -1,5 +1,5 @@
-//! Connections over TLS: which are accepted, which are refused and why, and that sessions work as
-//! without TLS.
+//! Connections over TLS: which are accepted, which are refused and why, and that sessions work like
+//! sessions without TLS.
 
 mod connecting;
 mod refused;
@@ -19,7 +19,7 @@ struct Setup {
     server: TestingServer,
 }
 
-/// Certificates of the servers are for this address.
+/// The address in the certificates of the servers.
 const ADDRESS: &str = "127.0.0.1";
 
 /// A server that grants session timeouts of up to an hour.

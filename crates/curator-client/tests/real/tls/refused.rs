@@ -8,7 +8,8 @@ use crate::support::tls_problem;
 
 #[tokio::test]
 async fn an_untrusted_issuer_a_wrong_name_and_tls_on_one_side_only_are_refused() {
-    let (open, mutual) = (Setup::open().await, Setup::mutual().await);
+    let open = Setup::open().await;
+    let mutual = Setup::mutual().await;
     let other = TlsOptions::from_pem(TestingCa::new("theirs").unwrap().pem()).unwrap();
     let localhost = open.connect_string().replace(ADDRESS, "localhost");
     let wrong_name = TlsProblem::WrongName {

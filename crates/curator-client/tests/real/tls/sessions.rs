@@ -1,4 +1,4 @@
-//! Sessions over TLS work as those without.
+//! Sessions over TLS work like sessions without TLS.
 
 use std::time::Duration;
 
@@ -55,7 +55,8 @@ async fn a_session_continues_over_another_tls_connection() {
     let proxy = FaultProxy::start(setup.server.secure_address().unwrap()).unwrap();
     let client = builder(proxy.connect_string()).tls(setup.trust()).connect();
     let client = soon(client).await.unwrap();
-    let (session, node) = (client.session().await.unwrap(), ephemeral(&client).await);
+    let session = client.session().await.unwrap();
+    let node = ephemeral(&client).await;
     let mut states = client.connection_states();
     for is_reset in [false, true, false] {
         if is_reset {

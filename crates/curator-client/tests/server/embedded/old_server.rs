@@ -17,10 +17,8 @@ async fn old_server() -> (EmbeddedServer, FaultProxy, CuratorClient, CuratorClie
         .unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     proxy.ignore(OpCode::Sync);
-    let (client, other) = (
-        connect(&proxy.connect_string()).await,
-        connect(&server.connect_string()).await,
-    );
+    let client = connect(&proxy.connect_string()).await;
+    let other = connect(&server.connect_string()).await;
     (server, proxy, client, other)
 }
 
@@ -71,8 +69,8 @@ async fn new_nodes_have_the_stats_of_their_creation_despite_later_changes() {
     let (_server, proxy, client, other) = old_server().await;
     let transaction = create(client.transaction(), "/dir", CreateMode::Persistent);
     let transaction = create(transaction, "/dir/n-", CreateMode::EphemeralSequential);
-    let changed = async { other.set_data("/dir", "other data", None).await.unwrap() };
-    let results = commit_and_meanwhile(&proxy, transaction, changed)
+    let change = async { other.set_data("/dir", "other data", None).await.unwrap() };
+    let results = commit_and_meanwhile(&proxy, transaction, change)
         .await
         .unwrap();
     let [
@@ -251,9 +249,9 @@ async fn a_new_node_deleted_or_replaced_before_its_stat_is_read_has_an_unknown_o
         "/goes",
         CreateMode::Ephemeral,
     );
-    let gone = async { other.delete().for_path("/goes").await.unwrap() };
-    let gone = commit_and_meanwhile(&proxy, transaction, gone).await;
-    assert_eq!(cause(gone), ("/goes".into(), "it is gone".into()));
+    let delete = async { other.delete().for_path("/goes").await.unwrap() };
+    let committed = commit_and_meanwhile(&proxy, transaction, delete).await;
+    assert_eq!(cause(committed), ("/goes".into(), "it is gone".into()));
     let replace = async |path: &str, mode| {
         other.delete().for_path(path).await.unwrap();
         other
@@ -264,10 +262,10 @@ async fn a_new_node_deleted_or_replaced_before_its_stat_is_read_has_an_unknown_o
             .unwrap();
     };
     let transaction = create(client.transaction(), "/alone", CreateMode::Ephemeral);
-    let replaced = replace("/alone", CreateMode::Ephemeral);
+    let replacing = replace("/alone", CreateMode::Ephemeral);
     let expected = "another node has its path now";
     assert_eq!(
-        cause(commit_and_meanwhile(&proxy, transaction, replaced).await),
+        cause(commit_and_meanwhile(&proxy, transaction, replacing).await),
         ("/alone".into(), expected.into())
     );
     let transaction = create(
@@ -275,14 +273,14 @@ async fn a_new_node_deleted_or_replaced_before_its_stat_is_read_has_an_unknown_o
         "/b",
         CreateMode::Persistent,
     );
-    let replaced = replace("/b", CreateMode::Persistent);
+    let replacing = replace("/b", CreateMode::Persistent);
     assert_eq!(
-        cause(commit_and_meanwhile(&proxy, transaction, replaced).await),
+        cause(commit_and_meanwhile(&proxy, transaction, replacing).await),
         ("/b".into(), expected.into())
     );
 }
 
-// In real time: each transport loses requests and replies in its own way.
+// Runs in real time: each transport loses requests and replies in its own way.
 #[tokio::test]
 async fn a_lost_reply_to_the_stat_request_leaves_the_outcome_unknown() {
     let (_server, proxy, client, other) = old_server().await;

@@ -1,4 +1,4 @@
-//! Creating nodes: kinds, parents, names.
+//! Creating nodes: their kinds, their parents and their names.
 
 use std::time::Duration;
 
@@ -94,7 +94,8 @@ async fn missing_parents_are_created_as_containers() {
 async fn a_dropped_create_leaves_no_container_that_never_had_a_child() {
     for held in [OpCode::Create2, OpCode::Exists, OpCode::Multi] {
         for protected in [false, true] {
-            let ((proxy, client), top) = (behind_proxy().await, unique_path("dropped"));
+            let (proxy, client) = behind_proxy().await;
+            let top = unique_path("dropped");
             proxy.hold_replies(held);
             let create = client
                 .create()
@@ -122,7 +123,8 @@ async fn a_dropped_create_leaves_no_container_that_never_had_a_child() {
 #[tokio::test]
 async fn any_number_of_missing_parents_takes_three_round_trips() {
     for below in ["node", "a/b/c/node"] {
-        let ((proxy, client), top) = (behind_proxy().await, unique_path("far"));
+        let (proxy, client) = behind_proxy().await;
+        let top = unique_path("far");
         proxy.ignore(OpCode::Sync);
         proxy.set_delay(Duration::from_millis(50));
         proxy.reset_counts();
@@ -136,21 +138,23 @@ async fn any_number_of_missing_parents_takes_three_round_trips() {
     }
 }
 
-/// A parent is created or deleted whenever the client has looked which parents are missing: so each
-/// attempt to create them fails.
+/// A parent is created or deleted each time the client has looked up which parents are missing, so
+/// each attempt to create them fails.
 #[tokio::test]
 async fn a_create_whose_parents_keep_changing_is_retried() {
     for (most, is_created) in [(20, true), (u64::MAX, false)] {
         let policy = Recorded::new(1, Duration::from_millis(1));
         let (proxy, client) = behind_proxy_with(|client| client.retry_policy(policy.clone())).await;
-        let (other, top) = (direct().await, unique_path("changing"));
+        let other = direct().await;
+        let top = unique_path("changing");
         proxy.reset_counts();
         proxy.hold_nth_reply(OpCode::Exists, 2);
-        let create = client
-            .create()
-            .creating_parent_containers()
-            .for_path(format!("{top}/a/node"), "");
-        let mut creating = tokio::spawn(create);
+        let mut creating = tokio::spawn(
+            client
+                .create()
+                .creating_parent_containers()
+                .for_path(format!("{top}/a/node"), ""),
+        );
         let mut created = None;
         for change in 1..=most {
             tokio::select! {
@@ -193,16 +197,16 @@ async fn a_create_whose_parents_keep_changing_is_retried() {
 
 #[tokio::test]
 async fn a_container_is_created_although_its_parent_is_deleted_meanwhile() {
-    let ((proxy, client), other, top) =
-        (behind_proxy().await, direct().await, unique_path("deleted"));
-    let (session, dir) = (
-        client.session().await.unwrap(),
-        ZPath::on_server(&format!("{top}/a")).unwrap(),
-    );
+    let (proxy, client) = behind_proxy().await;
+    let other = direct().await;
+    let top = unique_path("deleted");
+    let session = client.session().await.unwrap();
+    let dir = ZPath::on_server(&format!("{top}/a")).unwrap();
     // The first create fails, because the parent is missing; the second one creates the parent.
     proxy.hold_nth_reply(OpCode::CreateContainer, 2);
     let ensuring = tokio::spawn({
-        let (client, dir) = (client.clone(), dir.clone());
+        let client = client.clone();
+        let dir = dir.clone();
         async move { client.ensure_containers(&session, &dir).await }
     });
     soon(proxy.wait_for_reply(OpCode::CreateContainer, 2))
@@ -216,10 +220,8 @@ async fn a_container_is_created_although_its_parent_is_deleted_meanwhile() {
 
 #[tokio::test]
 async fn a_create_below_a_missing_parent_fails_and_does_not_create_the_namespace() {
-    let (server, namespace) = (
-        TestingServer::shared().await.connect_string(),
-        unique_path("namespace"),
-    );
+    let server = TestingServer::shared().await.connect_string();
+    let namespace = unique_path("namespace");
     let client = builder(&server)
         .namespace(namespace.trim_start_matches('/'))
         .connect()

@@ -72,8 +72,8 @@ async fn sequential_and_protected_nodes_are_always_created() {
     assert_eq!(client.get_children(&dir).await.unwrap().len(), 4);
 }
 
-/// Unlike a plain create, which is not retried after an unknown outcome.
-// In real time: each transport loses requests and replies in its own way.
+/// A plain create, in contrast, is not retried after an unknown outcome.
+// Runs in real time: each transport loses requests and replies in its own way.
 #[tokio::test]
 async fn create_or_set_succeeds_after_lost_requests_and_replies() {
     let faults: [fn(&FaultProxy, OpCode); 3] = [
@@ -100,7 +100,7 @@ async fn create_or_set_succeeds_after_lost_requests_and_replies() {
     }
 }
 
-// In real time: each transport loses requests and replies in its own way.
+// Runs in real time: each transport loses requests and replies in its own way.
 #[tokio::test]
 async fn a_sequential_create_with_a_lost_reply_is_not_repeated() {
     let (proxy, client) = behind_proxy().await;
@@ -110,8 +110,8 @@ async fn a_sequential_create_with_a_lost_reply_is_not_repeated() {
         .await
         .unwrap();
     proxy.cut_before_reply(OpCode::Create2);
-    let sequential = create_or_set(&client).with_mode(CreateMode::PersistentSequential);
-    let error = sequential
+    let error = create_or_set(&client)
+        .with_mode(CreateMode::PersistentSequential)
         .for_path(format!("{dir}/n"), "")
         .await
         .unwrap_err();
@@ -124,7 +124,8 @@ async fn a_sequential_create_with_a_lost_reply_is_not_repeated() {
 
 #[tokio::test]
 async fn a_node_deleted_between_create_and_set_is_recreated() {
-    let ((proxy, client), other) = (behind_proxy().await, direct().await);
+    let (proxy, client) = behind_proxy().await;
+    let other = direct().await;
     let path = client
         .create()
         .for_path(unique_path("node"), "one")

@@ -132,8 +132,9 @@ async fn a_refused_delete_is_given_up_and_the_other_nodes_are_deleted() {
     let refused = client
         .create()
         .with_mode(CreateMode::Ephemeral)
-        .for_path(locked.child("n").unwrap(), "");
-    let refused = refused.await.unwrap();
+        .for_path(locked.child("n").unwrap(), "")
+        .await
+        .unwrap();
     let together = vec![refused.clone(), paths[0].clone(), paths[1].clone()];
     client.janitor().delete_owned(&session, together, None);
     soon(client.janitor().idle()).await;

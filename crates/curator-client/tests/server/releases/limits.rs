@@ -25,8 +25,8 @@ async fn a_request_of_the_maximum_size_is_served_and_a_larger_one_is_refused() {
     let largest = vec![7; LIMIT - (size - LIMIT)];
     client.set_data(&path, &largest, None).await.unwrap();
     assert_eq!(client.get_data(&path).await.unwrap().0, largest);
-    let create = client.create();
-    create
+    client
+        .create()
         .for_path(unique_path("node"), &largest[200..])
         .await
         .unwrap();
@@ -52,7 +52,7 @@ async fn a_request_of_the_maximum_size_is_served_and_a_larger_one_is_refused() {
 
 /// `zookeeper-client` lists all watched paths in the requests that it sends when it reconnects, and
 /// cannot reconnect if there are too many.
-// In real time: each transport lists its watches in its own packets.
+// Runs in real time: each transport lists its watches in its own packets.
 #[tokio::test]
 async fn a_session_is_resumed_regardless_of_its_number_of_watches() {
     let (proxy, client) = behind_proxy().await;
@@ -62,7 +62,7 @@ async fn a_session_is_resumed_regardless_of_its_number_of_watches() {
         .await
         .unwrap();
     let session = client.session().await.unwrap();
-    // Half a mebibyte.
+    // Together the paths take half a mebibyte.
     let paths: Vec<_> = (0..512)
         .map(|i| client.resolve(format!("{dir}/{i:01000}")).unwrap())
         .collect();
@@ -75,12 +75,9 @@ async fn a_session_is_resumed_regardless_of_its_number_of_watches() {
         }
         transaction.commit().await.unwrap();
     }
+    let requests: Vec<_> = paths.iter().map(|path| session.watch_data(path)).collect();
     let mut watches = Vec::new();
-    for request in paths
-        .iter()
-        .map(|path| session.watch_data(path))
-        .collect::<Vec<_>>()
-    {
+    for request in requests {
         watches.push(request.await.unwrap().2);
     }
     reconnect(&proxy, &client).await;

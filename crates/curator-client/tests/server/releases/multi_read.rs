@@ -49,7 +49,8 @@ async fn several_reads_are_one_request_and_a_failed_one_does_not_affect_the_othe
         .for_path(&closed, "")
         .await
         .unwrap();
-    let (missing, other) = (dir.child("missing").unwrap(), dir.child("other").unwrap());
+    let missing = dir.child("missing").unwrap();
+    let other = dir.child("other").unwrap();
     let session = client.session().await.unwrap();
     proxy.ignore(OpCode::Sync);
     proxy.reset_counts();

@@ -1,5 +1,5 @@
-//! A session whose connection breaks is resumed over another one. In real time, as each transport
-//! has its own attempts, except where only the session matters.
+//! A session whose connection breaks is resumed over another connection. Most tests run in real
+//! time, because each transport makes its own attempts.
 
 use std::time::Duration;
 
@@ -37,14 +37,14 @@ async fn a_connection_whose_probes_are_answered_is_kept() {
     let (proxy, client) =
         behind_proxy_with(|client| client.session_timeout(Duration::from_secs(8))).await;
     let handshakes = proxy.handshakes();
-    // The client sends six probes in a session timeout, and gives up a connection over which none
-    // of them is answered.
+    // The client sends six probes in a session timeout, and closes a connection over which none of
+    // them is answered.
     soon(proxy.wait_for_reply(OpCode::Sync, 8)).await.unwrap();
     assert_eq!(proxy.handshakes(), handshakes);
     drop(client);
 }
 
-/// Cuts the connection, holds the replies to handshakes, and waits until the client has given up
+/// Cuts the connection, holds the replies to handshakes, and waits until the client has abandoned
 /// one connection and tries another.
 async fn hold_handshakes(proxy: &FaultProxy) {
     proxy.hold_replies(OpCode::CreateSession);
@@ -57,15 +57,15 @@ async fn hold_handshakes(proxy: &FaultProxy) {
 #[tokio::test]
 async fn a_session_is_resumed_soon_after_repeated_failed_handshakes() {
     type Fault = fn(&FaultProxy, OpCode, u64);
-    let (before, after): (Fault, Fault) = (
-        FaultProxy::cut_before_nth_reply,
-        FaultProxy::cut_after_nth_reply,
-    );
+    let before: Fault = FaultProxy::cut_before_nth_reply;
+    let after: Fault = FaultProxy::cut_after_nth_reply;
     let (proxy, client, session, mut states) = set_up().await;
     let node = ephemeral(&client).await;
     for (round, fault) in [before, before, after].into_iter().enumerate() {
         proxy.reset_counts();
-        (1..=FAILURES).for_each(|nth| fault(&proxy, OpCode::CreateSession, nth));
+        for nth in 1..=FAILURES {
+            fault(&proxy, OpCode::CreateSession, nth);
+        }
         proxy.cut();
         for count in 1..=FAILURES {
             within(PAUSE, proxy.wait_for_request(OpCode::CreateSession, count))
@@ -114,7 +114,8 @@ async fn an_abandoned_connection_neither_reconnects_nor_closes_the_session() {
     assert!(soon(states.wait_for(Reconnected)).await);
     // If the abandoned connection reconnected, it would do so immediately, and cut off the new one,
     // and so on. So the counts show it after the next probe, which is due within ten seconds.
-    let (handshakes, probes) = (proxy.handshakes(), proxy.requests()[&OpCode::Sync]);
+    let handshakes = proxy.handshakes();
+    let probes = proxy.requests()[&OpCode::Sync];
     soon(proxy.wait_for_reply(OpCode::Sync, probes + 1))
         .await
         .unwrap();
@@ -152,7 +153,7 @@ async fn closing_a_client_whose_session_is_being_resumed_completes_pending_delet
         .for_path(unique_path("node"), "")
         .await
         .unwrap();
-    let of_session = ephemeral(&client).await;
+    let session_node = ephemeral(&client).await;
     hold_handshakes(&proxy).await;
     client.janitor().delete(&path);
     let mut closing = std::pin::pin!(client.close());
@@ -161,7 +162,7 @@ async fn closing_a_client_whose_session_is_being_resumed_completes_pending_delet
     proxy.cut();
     proxy.release_held();
     soon(closing).await.unwrap();
-    for node in [path.as_str(), &of_session] {
+    for node in [path.as_str(), &session_node] {
         assert_eq!(observer.check_exists(node).await.unwrap(), None, "{node}");
     }
 }
@@ -189,7 +190,8 @@ async fn a_session_that_is_granted_a_shorter_timeout_ends_immediately() {
         .connect()
         .await
         .unwrap();
-    let (session, node) = (client.session().await.unwrap(), ephemeral(&client).await);
+    let session = client.session().await.unwrap();
+    let node = ephemeral(&client).await;
     let mut states = client.connection_states();
     let granted = Duration::from_secs(4);
     server.set_session_timeouts(granted / 2, granted).unwrap();
@@ -203,8 +205,7 @@ async fn a_session_that_is_granted_a_shorter_timeout_ends_immediately() {
     let next = client.session().await.unwrap();
     assert_eq!((next.epoch(), next.timeout()), (2, granted));
     // The old session's node is deleted long before that session would time out.
-    let gone = async || client.check_exists(&node).await.unwrap().is_none();
-    until(gone).await;
+    until(async || client.check_exists(&node).await.unwrap().is_none()).await;
 }
 
 /// The test blocks the only thread of its runtime, so no task can read the reply.
@@ -257,7 +258,7 @@ async fn a_session_that_is_granted_a_longer_timeout_continues_with_its_old_one()
 /// If the client did not close such a session, its nodes would block others until the session times
 /// out.
 #[tokio::test(start_paused = true)]
-async fn a_session_whose_lease_is_over_is_closed_as_soon_as_a_server_is_reachable() {
+async fn a_session_whose_lease_has_ended_is_closed_as_soon_as_a_server_is_reachable() {
     let (simulation, client) = simulated(|client| client).await;
     let session = client.session().await.unwrap();
     // A renewed lease ends long before the server's timeout.

@@ -64,7 +64,8 @@ async fn a_transaction_is_applied_as_a_whole() {
 /// nodes.
 #[tokio::test]
 async fn a_transaction_returns_the_stats_of_new_nodes_of_every_kind() {
-    let ((proxy, client), direct) = (behind_proxy().await, direct().await);
+    let (proxy, client) = behind_proxy().await;
+    let direct = direct().await;
     let dir = client
         .create()
         .for_path(unique_path("node"), "")
@@ -122,7 +123,8 @@ async fn a_failed_transaction_names_the_failed_operation_and_applies_none() {
         .for_path(unique_path("node"), "")
         .await
         .unwrap();
-    let (new, missing) = (format!("{dir}/new"), format!("{dir}/missing"));
+    let new = format!("{dir}/new");
+    let missing = format!("{dir}/missing");
     let transaction = client
         .transaction()
         .create(&new, "", CreateMode::Persistent)

@@ -1,4 +1,4 @@
-//! Transactions bound to one session, and operations with absolute paths as the server sees them.
+//! Transactions bound to one session, and operations whose paths are the server's absolute paths.
 
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ fn multis(proxy: &FaultProxy) -> u64 {
 #[tokio::test]
 async fn a_transaction_in_a_session_creates_ephemeral_nodes_of_that_session() {
     let (proxy, client) = behind_proxy().await;
-    let (path, session) = (unique_path("node"), client.session().await.unwrap());
+    let path = unique_path("node");
+    let session = client.session().await.unwrap();
     let transaction = client
         .transaction()
         .create(&path, "", CreateMode::Ephemeral)
@@ -76,7 +77,8 @@ async fn a_transaction_that_waits_for_a_connection_ends_with_its_session() {
 #[tokio::test]
 async fn a_transaction_waits_for_the_connection_of_its_session() {
     let (proxy, client) = behind_proxy().await;
-    let (path, session) = (unique_path("node"), client.session().await.unwrap());
+    let path = unique_path("node");
+    let session = client.session().await.unwrap();
     begin_outage(&proxy, &client).await;
     let mut commit = Box::pin(create(&client, &path).commit_in(&session));
     assert!((&mut commit).now_or_never().is_none());
@@ -159,12 +161,13 @@ async fn a_transaction_that_pauses_between_tries_ends_with_its_session() {
 async fn a_transaction_whose_session_ends_before_the_reply_has_an_unknown_outcome() {
     let (proxy, client) =
         behind_proxy_with(|client| client.close_timeout(Duration::from_millis(200))).await;
-    let (path, session) = (unique_path("node"), client.session().await.unwrap());
+    let path = unique_path("node");
+    let session = client.session().await.unwrap();
     proxy.hold_replies(OpCode::Multi);
     let mut commit = Box::pin(create(&client, &path).commit_in(&session));
     assert!((&mut commit).now_or_never().is_none());
     proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
-    // The connection stays, so that the end of the session fails the request.
+    // The connection stays open, so that the end of the session fails the request.
     let (error, _) = soon(async { tokio::join!(commit, client.close()) }).await;
     let error = error.unwrap_err();
     let Error::Ambiguous { cause, .. } = &error else {
@@ -186,20 +189,22 @@ async fn a_transaction_whose_session_ends_before_the_reply_has_an_unknown_outcom
 
 #[tokio::test]
 async fn operations_in_and_outside_of_the_namespace_are_one_transaction() {
-    let (observer, namespace) = (direct().await, unique_path("node"));
+    let observer = direct().await;
+    let namespace = unique_path("node");
     let outside = observer
         .create()
         .for_path(unique_path("node"), "")
         .await
         .unwrap();
-    let client = builder(TestingServer::shared().await.connect_string()).namespace(&namespace[1..]);
-    let client = client.connect().await.unwrap();
+    let client = builder(TestingServer::shared().await.connect_string())
+        .namespace(&namespace[1..])
+        .connect()
+        .await
+        .unwrap();
     let session = client.session().await.unwrap();
     let node = |path: &str| {
-        let (path, acl) = (
-            ZPath::on_server(path).unwrap(),
-            client.default_acl().clone(),
-        );
+        let path = ZPath::on_server(path).unwrap();
+        let acl = client.default_acl().clone();
         NodeSpec {
             path,
             data: [].into(),
@@ -207,10 +212,8 @@ async fn operations_in_and_outside_of_the_namespace_are_one_transaction() {
             acl,
         }
     };
-    let (inner, outer) = (
-        format!("{namespace}/by-server"),
-        format!("{outside}/by-server"),
-    );
+    let inner = format!("{namespace}/by-server");
+    let outer = format!("{outside}/by-server");
     let transaction = client.transaction().operation(TransactionOperation::Check {
         path: outside.clone(),
         version: Some(0),
@@ -242,7 +245,8 @@ async fn operations_in_and_outside_of_the_namespace_are_one_transaction() {
 
 #[tokio::test]
 async fn a_check_outside_of_the_namespace_does_not_create_the_namespace() {
-    let (proxy, namespace) = (proxy().await, unique_path("node"));
+    let proxy = proxy().await;
+    let namespace = unique_path("node");
     let client = builder(proxy.connect_string())
         .namespace(&namespace[1..])
         .connect()
@@ -253,11 +257,10 @@ async fn a_check_outside_of_the_namespace_does_not_create_the_namespace() {
         path: missing.clone(),
         version: None,
     };
-    let transaction = create(&client, "/node").operation(check.clone());
     // The server reports the first operation that fails.
     let first = client
         .transaction()
-        .operation(check)
+        .operation(check.clone())
         .create("/node", "", CreateMode::Persistent)
         .unwrap();
     let error = first
@@ -280,7 +283,8 @@ async fn a_check_outside_of_the_namespace_does_not_create_the_namespace() {
             .unwrap()
             .is_none()
     );
-    let error = transaction
+    let error = create(&client, "/node")
+        .operation(check)
         .commit_in(&client.session().await.unwrap())
         .await
         .unwrap_err();

@@ -41,7 +41,8 @@ async fn is_gone(path: &ZPath) -> bool {
 #[tokio::test]
 async fn a_node_is_deleted_with_all_its_descendants_and_nothing_else() {
     let client = direct().await;
-    let (top, beside) = (tree(&client).await, node(&client).await);
+    let top = tree(&client).await;
+    let beside = node(&client).await;
     let longer_name = client
         .create()
         .for_path(format!("{top}0"), "")
@@ -87,7 +88,8 @@ async fn delete_and_meanwhile(
 
 #[tokio::test]
 async fn a_tree_delete_succeeds_while_others_create_and_delete_nodes() {
-    let ((proxy, client), other) = (behind_proxy().await, direct().await);
+    let (proxy, client) = behind_proxy().await;
+    let other = direct().await;
     let top = tree(&client).await;
     delete_and_meanwhile(&top, &proxy, with_children(&client), async {
         with_children(&other)
@@ -115,10 +117,11 @@ async fn a_tree_delete_succeeds_while_others_create_and_delete_nodes() {
 }
 
 #[tokio::test]
-async fn a_tree_delete_gives_up_if_new_children_keep_appearing() {
+async fn a_tree_delete_fails_if_new_children_keep_appearing() {
     let (proxy, client) = behind_proxy().await;
     let top = tree(&client).await;
-    // Each list is empty, as if all children were deleted before it and others created after it.
+    // Each list is empty, as if all children were deleted before the list and other children
+    // created after it.
     for pass in 1..1_000 {
         proxy.alter_nth_reply(OpCode::GetChildren, pass, |reply| {
             reply.truncate(16);
@@ -158,7 +161,7 @@ async fn a_wrong_version_deletes_nothing() {
     assert!(is_gone(&top).await);
 }
 
-// In real time: each transport loses requests and replies in its own way.
+// Runs in real time: each transport loses requests and replies in its own way.
 #[tokio::test]
 async fn a_tree_delete_succeeds_after_lost_requests_and_replies() {
     let faults: [fn(&FaultProxy); 5] = [
@@ -179,7 +182,7 @@ async fn a_tree_delete_succeeds_after_lost_requests_and_replies() {
     }
 }
 
-// In real time: each transport loses requests and replies in its own way.
+// Runs in real time: each transport loses requests and replies in its own way.
 #[tokio::test]
 async fn a_guaranteed_tree_delete_continues_in_the_background() {
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(once())).await;

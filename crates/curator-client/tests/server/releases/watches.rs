@@ -17,8 +17,9 @@ async fn is_watched(path: &str) -> bool {
 }
 
 #[tokio::test]
-async fn each_kind_of_watch_fires_with_its_event_and_needs_no_removal_then() {
-    let ((proxy, client), other) = (behind_proxy().await, direct().await);
+async fn each_kind_of_watch_fires_with_its_event_and_then_needs_no_removal() {
+    let (proxy, client) = behind_proxy().await;
+    let other = direct().await;
     let dir = node(&client).await;
     let child = dir.child("child").unwrap();
     let (stat, mut created) = client.watch_exists(&child).await.unwrap();
@@ -84,7 +85,7 @@ async fn a_dropped_watch_is_removed_from_the_server() {
     let (_, _, mut second) = client.watch_data(&path).await.unwrap();
     let (_, mut children) = client.watch_children(&path).await.unwrap();
     assert!(is_watched(path.as_str()).await);
-    // The server keeps the watch, because another `Watch` still waits for it.
+    // The server keeps the watch, because another `Watch` still uses it.
     drop(first);
     client.sync(&path).await.unwrap();
     assert!(is_watched(path.as_str()).await);
@@ -127,7 +128,8 @@ async fn a_dropped_watch_request_leaves_no_watch_on_the_server() {
 async fn a_watch_fires_as_interrupted_when_its_connection_ends() {
     let (proxy, client) = behind_proxy().await;
     let other = direct().await;
-    let (kept, gone) = (ephemeral(&client).await, node(&other).await);
+    let kept = ephemeral(&client).await;
+    let gone = node(&other).await;
     let (_, _, mut kept_watch) = client.watch_data(&kept).await.unwrap();
     let (_, _, mut gone_watch) = client.watch_data(&gone).await.unwrap();
     let (_, mut children) = client.watch_children(&kept).await.unwrap();
@@ -159,13 +161,13 @@ async fn a_watch_ends_with_its_client() {
 
 #[tokio::test]
 async fn a_new_watch_waits_for_the_removal_of_dropped_watches_of_both_kinds_on_its_path() {
-    // Of the other transport.
+    // Only `zookeeper-client` needs this.
     if is_native() {
         return;
     }
     let (proxy, client) = behind_proxy().await;
     let path = node(&client).await;
-    // Excludes the probes.
+    // The probes sync this path. They are not counted.
     proxy.exempt_path("/");
     proxy.reset_counts();
     let syncs = || {
@@ -193,7 +195,8 @@ async fn a_new_watch_waits_for_the_removal_of_dropped_watches_of_both_kinds_on_i
         .unwrap();
     drop((data, children));
     let watch = tokio::spawn({
-        let (client, path) = (client.clone(), path.clone());
+        let client = client.clone();
+        let path = path.clone();
         async move { client.watch_data(&path).await }
     });
     proxy.wait_for_request(OpCode::Sync, 1).await.unwrap();
@@ -214,12 +217,13 @@ async fn a_new_watch_waits_for_the_removal_of_dropped_watches_of_both_kinds_on_i
 /// If the connection did not end, `zookeeper-client` would use freed memory (`docs/upstream.md`).
 #[tokio::test]
 async fn a_connection_ends_when_watches_of_both_kinds_are_dropped_while_another_is_set() {
-    // Of the other transport.
+    // Only `zookeeper-client` needs this.
     if is_native() {
         return;
     }
     let (proxy, client) = behind_proxy().await;
-    let (path, other) = (node(&client).await, direct().await);
+    let path = node(&client).await;
+    let other = direct().await;
     let session = client.session().await.unwrap();
     for is_awaited in [true, false] {
         let data = client.watch_data(&path).await.unwrap();

@@ -8,7 +8,7 @@ use crate::state::ConnectionState;
 use crate::supervisor::step::{Action, Event, Pace, SessionState};
 use crate::transport::{ConfirmedBy, LinkEnd, end_by_grant};
 
-/// The session timeout; one part of the lease's arithmetic is one nanosecond.
+/// The session timeout. The lease computes in 32 parts of it, so that each part is one nanosecond.
 pub(super) const T: u64 = 32;
 /// The shorter timeout that a server may grant at a reconnect.
 pub(super) const SHORTER: u64 = T / 2;
@@ -125,7 +125,7 @@ pub(super) struct Follower {
     pub(super) is_another: bool,
 }
 
-/// What the client has to know by the events, without its state machine.
+/// What the client has to know after the events so far, computed without its state machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Expected {
     /// The number of probes so far.
@@ -176,7 +176,10 @@ impl Servers {
         match reply {
             Reply::Accepted => self.heard = now,
             Reply::Mistaken => follower.asked = Some(now),
-            Reply::Shorter => (self.heard, self.timeout) = (now, SHORTER),
+            Reply::Shorter => {
+                self.heard = now;
+                self.timeout = SHORTER;
+            }
             Reply::Another => follower.is_another = true,
             Reply::Refused => return,
         }
@@ -267,12 +270,12 @@ impl World {
                         });
                     }
                 }
-                // A connection can break at any time.
+                // The model breaks connections at any time, and has no log.
                 Action::EndConnection | Action::LogResumed | Action::LogUnauthenticated => {}
             }
         }
         if let SessionState::Ended(end) = self.client.state {
-            // Nothing else counts any more.
+            // Nothing else matters any more.
             *self = Self::opened();
             self.client.state = SessionState::Ended(end);
             self.client.published = ConnectionState::Lost;
@@ -313,7 +316,10 @@ impl World {
         };
         let opened = (SESSION, Duration::from_nanos(T));
         let end = end_by_grant(opened, (id, Duration::from_nanos(timeout)));
-        if let Some(end) = end.filter(|_| defect.is_none() || defect != ignored) {
+        let is_ignored = defect.is_some() && defect == ignored;
+        if let Some(end) = end
+            && !is_ignored
+        {
             return self.step(defect, Event::Ended(end));
         }
         self.expected.doubt = Some(self.expected.probes);
