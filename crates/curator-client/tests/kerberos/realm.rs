@@ -117,7 +117,7 @@ impl Realm {
     }
 }
 
-/// The log of the key distribution centre of this process' realm.
+/// The log of the key distribution centre of this process's realm.
 pub(crate) fn log() -> String {
     log_in(
         Path::new(&env::var_os("KRB5_CONFIG").unwrap())
@@ -182,7 +182,7 @@ fn succeed(command: &mut Command) {
     );
 }
 
-/// Writes the files for a realm on a port that is free now.
+/// Writes the configuration files of a realm that uses a currently free port.
 fn configure(dir: &Path) {
     let port = free_port();
     fs::write(dir.join("krb5.conf"), krb5_conf(dir, port)).unwrap();

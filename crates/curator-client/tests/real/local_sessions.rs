@@ -6,8 +6,8 @@ use curator_test::TestingCluster;
 use crate::support::{builder, unique_path};
 
 async fn ensemble(upgrades: bool) -> TestingCluster {
-    let builder = TestingCluster::builder().property("localSessionsEnabled", "true");
-    builder
+    TestingCluster::builder()
+        .property("localSessionsEnabled", "true")
         .property("localSessionsUpgradingEnabled", upgrades.to_string())
         .start(3)
         .await
@@ -34,8 +34,8 @@ async fn without_upgrading_a_local_session_cannot_create_ephemeral_nodes_and_the
         .transaction()
         .create(unique_path("node"), "", mode)
         .unwrap();
-    // The cause of the failed transaction is not checked: a follower refuses the transaction as it
-    // refuses a create, the leader with the error for an unknown session.
+    // The cause of the failed transaction is not checked: a follower refuses the transaction with
+    // the same error as a create, and the leader with the error for an unknown session.
     let together = transaction.commit().await.unwrap_err();
     assert!(
         matches!(together, Error::TransactionFailed { index: 0, .. }),

@@ -106,12 +106,16 @@ async fn a_latin_1_user_and_password_are_accepted_with_the_native_transport() {
 async fn a_sasl_user_can_have_another_identity_too() {
     for transport in TRANSPORTS {
         let client = with_credentials(shared_sasl_server(LOGINS).await, transport, ALICE)
-            .authorization("digest", "bob:secret");
-        let client = client.connect().await.unwrap();
-        let create = client
+            .authorization("digest", "bob:secret")
+            .connect()
+            .await
+            .unwrap();
+        let path = client
             .create()
-            .with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
-        let path = create.for_path(unique_path("node"), "").await.unwrap();
+            .with_acl([Acl::new(Permission::ALL, AuthId::authed())])
+            .for_path(unique_path("node"), "")
+            .await
+            .unwrap();
         let mut schemes: Vec<_> = client
             .get_acl(&path)
             .await
@@ -166,13 +170,17 @@ async fn a_session_that_is_resumed_is_authenticated_again() {
     let server = shared_sasl_server(LOGINS).await;
     for transport in TRANSPORTS {
         let proxy = FaultProxy::start(server.address()).unwrap();
-        let client = authenticating(builder(proxy.connect_string()).transport(transport), ALICE);
-        let client = client.connect().await.unwrap();
-        let create = client
+        let client = authenticating(builder(proxy.connect_string()).transport(transport), ALICE)
+            .connect()
+            .await
+            .unwrap();
+        let path = client
             .create()
             .with_mode(CreateMode::Ephemeral)
-            .with_acl(only_for("alice"));
-        let path = create.for_path(unique_path("node"), "").await.unwrap();
+            .with_acl(only_for("alice"))
+            .for_path(unique_path("node"), "")
+            .await
+            .unwrap();
         let session = client.session().await.unwrap();
         proxy.reset_counts();
         let cut_at = ClockInstant::now();
@@ -205,8 +213,7 @@ async fn the_lease_ends_before_the_session_if_the_authentication_of_a_resumed_on
         .unwrap();
     for transport in TRANSPORTS {
         let proxy = FaultProxy::start(server.address()).unwrap();
-        let client = authenticating(builder(proxy.connect_string()).transport(transport), ALICE);
-        let client = client
+        let client = authenticating(builder(proxy.connect_string()).transport(transport), ALICE)
             .session_timeout(Duration::from_secs(4))
             .connect()
             .await
@@ -251,7 +258,7 @@ async fn a_session_whose_user_has_been_removed_ends_with_auth_failed() {
     let cases = [(false, REFUSED), (true, ANONYMOUS)];
     for (transport, (accepts_failed, why)) in TRANSPORTS
         .into_iter()
-        .flat_map(|one| cases.map(|case| (one, case)))
+        .flat_map(|transport| cases.map(|case| (transport, case)))
     {
         let name = format!("users-{accepts_failed}.jaas");
         let login = write_login_configuration(LOGINS, &name, &[ALICE]);
@@ -261,9 +268,11 @@ async fn a_session_whose_user_has_been_removed_ends_with_auth_failed() {
             .await
             .unwrap();
         // The session timeout is longer than a restart of the server.
-        let client =
-            with_credentials(&server, transport, ALICE).session_timeout(Duration::from_secs(60));
-        let client = client.connect().await.unwrap();
+        let client = with_credentials(&server, transport, ALICE)
+            .session_timeout(Duration::from_secs(60))
+            .connect()
+            .await
+            .unwrap();
         let session = client.session().await.unwrap();
         let mut states = client.connection_states();
         expect(&mut states, Connected).await;
@@ -312,8 +321,10 @@ async fn a_server_that_requires_sasl_refuses_clients_without_it() {
     ] {
         let server = sasl_server(&login)
             .property(property, value)
-            .property("enforce.auth.schemes", "sasl");
-        let server = server.start().await.unwrap();
+            .property("enforce.auth.schemes", "sasl")
+            .start()
+            .await
+            .unwrap();
         assert_refused(builder(server.connect_string()), REFUSED).await;
         assert_refused(
             builder(server.connect_string()).authorization("digest", "alice:wonderland"),

@@ -231,11 +231,13 @@ async fn every_new_node_gets_the_acl_that_the_provider_returns_for_its_path() {
         client.resolve("/read-only-parent").unwrap(),
         client.resolve("/read-only-in-transaction").unwrap(),
     ];
-    let transaction = client
+    client
         .transaction()
         .create("/read-only-in-transaction", "", CreateMode::Persistent)
+        .unwrap()
+        .commit()
+        .await
         .unwrap();
-    transaction.commit().await.unwrap();
     for path in &nodes {
         assert_eq!(
             client.get_acl(path).await.unwrap().0,

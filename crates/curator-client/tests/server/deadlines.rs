@@ -39,7 +39,7 @@ async fn assert_fails_after<T: std::fmt::Debug>(
     error
 }
 
-/// The error contains the cause. A request that stayed queued could be applied at any time later,
+/// The error contains the cause. A request that stayed queued could be applied at any later time,
 /// even after its session was abandoned and the operation was repeated in the next one.
 #[tokio::test(start_paused = true)]
 async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_never_sent() {

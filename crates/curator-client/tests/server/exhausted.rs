@@ -17,12 +17,12 @@ use tokio::runtime::Builder;
 
 use crate::support::{DEFAULT_TIMEOUT, alone, builder, soon};
 
-/// The limit of descriptors that a test sets for its process: far more than it needs, and quickly
+/// The limit on descriptors that a test sets for its process: far more than it needs, and quickly
 /// exhausted.
 const DESCRIPTORS: u64 = 256;
 
-/// Waits until the client reports this cause. On a busy machine, its first attempt takes long to
-/// fail.
+/// Waits until the client reports this cause. On a busy machine, its first attempt takes a long
+/// time to fail.
 ///
 /// Does not use `until`, whose timer starts the event loop.
 async fn until_cause(client: &CuratorClient, expected: &str) {

@@ -14,7 +14,7 @@ use crate::support::{
 };
 use test_support::log::{Line, all_lines_of, lines_of, listen, read_by};
 
-/// A client whose lines are captured.
+/// A client whose log lines are captured.
 async fn client(name: &str) -> (FaultProxy, CuratorClient) {
     listen();
     behind_proxy_with(|client| client.name(name)).await
@@ -246,7 +246,7 @@ fn text_of(lines: &[Line]) -> String {
 }
 
 /// The forms in which a session's password may have been printed: a list of numbers, hex, text. A
-/// part of its bytes is enough.
+/// part of its bytes is enough to recognize it.
 fn printed(password: &[u8]) -> Vec<String> {
     let part = &password[4..12];
     assert!(part.iter().any(|byte| *byte != part[0]), "{password:?}");

@@ -20,8 +20,12 @@ async fn without_deletes(client: &CuratorClient) -> ZPath {
 }
 
 async fn numbered(client: &CuratorClient, dir: &ZPath, name: &str) -> ZPath {
-    let create = client.create().with_mode(CreateMode::EphemeralSequential);
-    create.for_path(dir.child(name).unwrap(), "").await.unwrap()
+    client
+        .create()
+        .with_mode(CreateMode::EphemeralSequential)
+        .for_path(dir.child(name).unwrap(), "")
+        .await
+        .unwrap()
 }
 
 fn paths(deletes: Vec<curator_client::PendingDelete>) -> Vec<String> {

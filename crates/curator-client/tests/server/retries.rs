@@ -15,7 +15,7 @@ async fn a_policy_is_given_the_number_of_retries_and_the_elapsed_time() {
     let policy = Recorded::new(3, PAUSE);
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(policy.clone())).await;
     let calls = || std::mem::take(&mut *policy.calls.lock().unwrap());
-    // The policy is not called for an error that the server replied.
+    // The policy is not called for an error that the server returned.
     let error = soon(client.get_data(unique_path("node")))
         .await
         .unwrap_err();

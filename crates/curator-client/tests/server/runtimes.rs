@@ -18,7 +18,7 @@ fn multi_thread() -> Runtime {
         .unwrap()
 }
 
-/// A client that lives on `runtime`.
+/// A client whose tasks run on `runtime`.
 async fn client_on(runtime: &Runtime) -> CuratorClient {
     let connect = builder(TestingServer::shared().await.connect_string()).connect();
     runtime.spawn(connect).await.unwrap().unwrap()

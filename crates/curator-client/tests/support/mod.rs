@@ -274,7 +274,7 @@ pub(crate) async fn ephemeral(client: &CuratorClient) -> String {
         .to_string()
 }
 
-/// Checks that the next state is this one.
+/// Checks that the next state is `state`.
 #[track_caller]
 pub(crate) fn expect(
     states: &mut ConnectionStates,

@@ -42,20 +42,20 @@ use crate::queue::Queue;
 ///   of the session must not overtake it.
 /// - All [`Request::Create`] and [`Request::CreateWithParents`] of a pipeline are one transaction.
 ///   If it fails because a directory is missing, or was created meanwhile, the answer to each of
-///   them is [`Answer::NoParent`]. After such an answer to `CreateWithParents`, look again which
-///   directories are missing before the next one.
+///   them is [`Answer::NoParent`]. After such an answer to `CreateWithParents`, look up again which
+///   directories are missing before the next attempt.
 /// - Keep each watch under the name of its node, from its [`Answer::Node`] until its event. Several
 ///   watches can be in force. A new watch on the leases, or on their limit, replaces the previous
 ///   one and its event.
 /// - All watches are on one connection. When it breaks, all of them are lost, and the runner
 ///   reports [`Event::Interrupted`]. Events from before the break may be reported first, in their
 ///   order, or dropped. Events of watches on the next connection are reported after `Interrupted`,
-///   or dropped with their watch; only events of an own node may be reported earlier. If the
-///   contest is won before the break is reported, the owner must read its nodes again.
+///   or dropped with their watch; only events of the contest's own nodes may be reported earlier.
+///   If the contest is won before the break is reported, the owner must read its nodes again.
 /// - Queue events until the contest waits. Before reporting an `AheadDeleted`, check once more for
-///   an event of an own node, and report that first: two separate watchers do not preserve the
-///   order in which the server sent them. Keep the `AheadDeleted` for later. An event that is taken
-///   from its watch and not reported is a lost wake-up.
+///   an event of the contest's own nodes, and report that first: two separate watchers do not
+///   preserve the order in which the server sent them. Keep the `AheadDeleted` for later. An event
+///   that is taken from its watch and not reported is a lost wake-up.
 /// - Call [`sent`](Self::sent) before the first request of a pipeline is written. When the contest
 ///   ends, for whatever reason and even in the middle of a pipeline, delete its
 ///   [`leftovers`](Self::leftovers).

@@ -79,8 +79,8 @@ pub(crate) enum Call {
         contest: u8,
         wanted: bool,
     },
-    /// A delete of the node with this name in this directory, by the janitor, which repeats it
-    /// until it is answered.
+    /// A delete by the janitor, which repeats it until it is answered: the directory, and the name
+    /// of the node.
     Delete(usize, String),
     /// A sweep by the janitor: find the nodes of this contest in this directory, and delete them.
     /// In reality, a sweep is several requests. One step suffices here, because only this session
@@ -249,7 +249,7 @@ impl Client {
         self.watches = kept;
         // While an interruption is unreported, the watches that fire are those of the next
         // connection. Their events are dropped, because the contest will set all watches again;
-        // except events of own nodes, because a runner may check its own nodes first.
+        // except events of the contest's own nodes, because a runner may check these first.
         let are_all_kept = !self.interrupted || scenario.has(Defect::ReportsInterruptionsLate);
         let is_kept = |watch: &Watch| are_all_kept || matches!(watch, Watch::Own(..));
         self.events.extend(
@@ -274,14 +274,14 @@ impl Client {
         let any_order = scenario.has(Defect::ForgetsOrderOfEvents)
             || scenario.has(Defect::KeepsWatchesOverConnections);
         (0..self.events.len()).filter(move |&i| {
-            // The first event. Also events of own nodes, which the runner checks first, and events
-            // of the leases and the limit, which have separate watchers.
+            // The first event. Also events of the contest's own nodes, which the runner checks
+            // first, and events of the leases and the limit, which have separate watchers.
             i == 0 || any_order || !matches!(self.events[i].watch, Watch::Ahead(..))
         })
     }
 
-    /// Whether the client will learn that this own node was deleted: its event is queued, or the
-    /// interruption makes the owner read its nodes.
+    /// Whether the client will learn that this node of its own was deleted: its event is queued, or
+    /// the interruption makes the owner read its nodes.
     pub(crate) fn will_learn_of_loss(&self, dir: usize, name: &str) -> bool {
         self.interrupted
             || self

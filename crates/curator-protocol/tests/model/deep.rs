@@ -1,7 +1,8 @@
 //! The same search as in `main.rs`, with more faults per run, and longer rows of readers and
 //! writers: millions of states.
 //!
-//! Takes minutes, so a plain `cargo test` leaves it out. Run it when the protocol changes:
+//! The search takes minutes, so a plain `cargo test` leaves it out. Run it when the protocol
+//! changes:
 //!
 //! ```console
 //! cargo test --release -p curator-protocol --test model-deep -- --nocapture

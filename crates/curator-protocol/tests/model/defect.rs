@@ -9,29 +9,30 @@ pub(crate) enum Defect {
     OwnsOverSessions,
     /// A contender that returns reuses its id.
     ReturnsWithItsOldId,
-    /// The watch on the own node is never placed.
+    /// The watch on the contest's own node is never placed.
     IgnoresOwnWatch,
     /// The watch on a node ahead never fires.
     LosesAheadEvents,
     /// Watches are placed again on the next connection, and their events are reported in any order.
     KeepsWatchesOverConnections,
-    /// The deletion of a node ahead is reported although the own node was deleted earlier.
+    /// The deletion of a node ahead is reported although the contest's own node was deleted
+    /// earlier.
     ForgetsOrderOfEvents,
-    /// When the own node's event is reported before an earlier one, the earlier one is dropped.
+    /// When an event of the contest's own node is reported before an earlier event, the earlier
+    /// event is dropped.
     ForgetsOneOfTwoEvents,
     /// A broken connection is not reported, though all watches are gone.
     HidesInterruptions,
     /// A broken connection is reported after events of watches on the next one.
     ReportsInterruptionsLate,
     /// The deletion of any watched node counts as ownership, whichever other nodes are before the
-    /// own one.
+    /// contest's own.
     TakesAnyDeletionForOwnership,
     /// A cancelled acquire is dropped without a clean-up.
     HasNoJanitor,
     /// A refused contest is dropped without a clean-up.
     LeavesNodesWhenRefused,
-    /// The nodes are created one after another, in the order in which the contender names its
-    /// queues.
+    /// The nodes are created one by one, in the order in which the contender names its queues.
     EntersOneByOne,
     /// The directories are created before the first node, in a separate request.
     CreatesDirectoriesAlone,

@@ -35,7 +35,8 @@ fn properties_hold_for_contenders_that_return_after_each_kind_of_fault() {
     }
 }
 
-/// For example a contender that leaves while its create is in flight, is disconnected, and returns.
+/// An example is a contender that leaves while its create is in flight, is disconnected, and
+/// returns.
 #[test]
 fn properties_hold_for_contenders_that_return_after_two_faults() {
     assert_properties(pairs_of_kinds().map(|[one, other]| {
@@ -43,7 +44,7 @@ fn properties_hold_for_contenders_that_return_after_two_faults() {
             .behind(2)
             .with(&[one, other, Return])
     }));
-    // Without the pairs of faults that multiply the states.
+    // Omits the pairs of faults that multiply the states.
     let pairs = pairs_of_kinds()
         .filter(|pair| !pair.contains(&LostSession) && *pair != [Disconnect, Disconnect]);
     assert_properties(

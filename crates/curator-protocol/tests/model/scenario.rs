@@ -23,7 +23,7 @@ pub(crate) struct Scenario {
     pub(crate) others: [u8; 2],
     /// Which directories exist at the beginning.
     pub(crate) directories: [bool; 2],
-    /// How many nodes the first directory has had before.
+    /// How many nodes the first directory had before the run.
     pub(crate) counter: i32,
     /// The limit of the leases.
     pub(crate) limit: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Wanted {
     pub(crate) driver: &'static dyn LockInternalsDriver,
 }
 
-/// Faults, each possible at any time, to any client, or not at all.
+/// Faults. Each may happen at any time, to any client, or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fault {
     /// A connection is lost. Requests in flight may or may not have been applied.
@@ -71,7 +71,7 @@ pub(crate) enum Fault {
     Write,
     /// The server removes an empty directory, and its counter with it.
     Reap,
-    /// Other directories are missing than a runner believed, so its attempt to create them fails.
+    /// A runner is wrong about which directories are missing, so its attempt to create them fails.
     Directories,
     /// A contender that has left, or has lost ownership, contends again, as a leader latch does.
     Return,

@@ -147,7 +147,8 @@ impl Model for Scenario {
                 "no node is watched twice by one contender",
                 |_, world: &World| world.clients().all(Client::watches_each_node_once),
             ),
-            // These two are checked in the states in which nothing can happen except another fault.
+            // The next two properties are checked only in states in which nothing can happen except
+            // another fault.
             Property::always(STUCK_WAITER, |scenario: &Self, world: &World| {
                 !world.is_quiet(scenario) || world.no_waiter_is_stuck(scenario)
             }),
@@ -377,9 +378,9 @@ impl World {
 
     /// The clients that may act.
     ///
-    /// Clients that want the same are interchangeable at the beginning. So only the runs in which
-    /// they first act in the order of their numbers are searched; any other run is one of these,
-    /// renumbered.
+    /// Clients that want the same leases or queues are interchangeable at the beginning. So only
+    /// the runs in which they first act in the order of their numbers are searched; any other run
+    /// is one of these, renumbered.
     fn active(&self, scenario: &Scenario) -> impl Iterator<Item = (usize, &Client)> {
         self.clients().enumerate().filter(|(who, _)| {
             let alike = who

@@ -232,7 +232,8 @@ async fn a_connection_that_is_not_kept_ends_when_it_is_polled() {
     assert_eq!(connection.end(), Some(LinkEnd::Lost));
 }
 
-/// The reader runs on a separate thread, because a reader that polls in a loop never returns.
+/// The timers of an ended client complete immediately. The reader runs on a separate thread,
+/// because it would never return if it ignored that.
 #[tokio::test]
 async fn a_connection_ends_with_its_client() {
     // No heartbeat ends it before the test does.

@@ -53,8 +53,9 @@ async fn pipelines_over_tls_take_as_many_round_trips_as_without() {
 async fn a_session_continues_over_another_tls_connection() {
     let setup = Setup::open().await;
     let proxy = FaultProxy::start(setup.server.secure_address().unwrap()).unwrap();
-    let client = builder(proxy.connect_string()).tls(setup.trust()).connect();
-    let client = soon(client).await.unwrap();
+    let client = soon(builder(proxy.connect_string()).tls(setup.trust()).connect())
+        .await
+        .unwrap();
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
     let mut states = client.connection_states();

@@ -16,8 +16,13 @@ async fn nodes(count: usize) -> (FaultProxy, CuratorClient, Session, Vec<ZPath>)
     let dir = node(&client).await;
     let mut paths = Vec::new();
     for _ in 0..count {
-        let create = client.create().with_mode(CreateMode::EphemeralSequential);
-        paths.push(create.for_path(dir.child("n-").unwrap(), "").await.unwrap());
+        let path = client
+            .create()
+            .with_mode(CreateMode::EphemeralSequential)
+            .for_path(dir.child("n-").unwrap(), "")
+            .await
+            .unwrap();
+        paths.push(path);
     }
     proxy.ignore(OpCode::Sync);
     proxy.reset_counts();

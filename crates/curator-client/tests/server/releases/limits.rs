@@ -31,18 +31,19 @@ async fn a_request_of_the_maximum_size_is_served_and_a_larger_one_is_refused() {
         .await
         .unwrap();
     // A transaction is one request.
-    let transaction = client
+    let error = client
         .transaction()
         .set_data(&path, &largest[..LIMIT / 2], None)
-        .unwrap();
-    let transaction = transaction
+        .unwrap()
         .create(
             unique_path("node"),
             &largest[..LIMIT / 2],
             CreateMode::Persistent,
         )
-        .unwrap();
-    let error = transaction.commit().await.unwrap_err();
+        .unwrap()
+        .commit()
+        .await
+        .unwrap_err();
     assert!(
         matches!(error, Error::RequestTooLarge { limit: LIMIT, size, .. } if size > LIMIT),
         "{error}"

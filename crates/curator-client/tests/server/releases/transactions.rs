@@ -20,16 +20,18 @@ async fn a_transaction_is_applied_as_a_whole() {
         .for_path(format!("{dir}/old"), "")
         .await
         .unwrap();
-    let transaction = client.transaction().check(&dir, Some(0)).unwrap();
-    let transaction = transaction.check(&dir, None).unwrap();
-    let transaction = transaction
+    let results = client
+        .transaction()
+        .check(&dir, Some(0))
+        .unwrap()
+        .check(&dir, None)
+        .unwrap()
         .create(format!("{dir}/n-"), "new", CreateMode::EphemeralSequential)
-        .unwrap();
-    let transaction = transaction
+        .unwrap()
         .create(format!("{dir}/c"), "", CreateMode::Container)
-        .unwrap();
-    let transaction = transaction.set_data(&dir, "changed", Some(0)).unwrap();
-    let results = transaction
+        .unwrap()
+        .set_data(&dir, "changed", Some(0))
+        .unwrap()
         .delete(&old, None)
         .unwrap()
         .commit()
@@ -84,11 +86,13 @@ async fn a_transaction_returns_the_stats_of_new_nodes_of_every_kind() {
     proxy.ignore(OpCode::Sync);
     proxy.reset_counts();
     for (index, mode) in modes.into_iter().enumerate() {
-        let transaction = client
+        let results = client
             .transaction()
             .create(format!("{dir}/{index}-"), "data", mode)
+            .unwrap()
+            .commit()
+            .await
             .unwrap();
-        let results = transaction.commit().await.unwrap();
         let [TransactionResult::Created(created)] = &*results else {
             panic!("{results:?}")
         };
@@ -125,13 +129,14 @@ async fn a_failed_transaction_names_the_failed_operation_and_applies_none() {
         .unwrap();
     let new = format!("{dir}/new");
     let missing = format!("{dir}/missing");
-    let transaction = client
+    let error = client
         .transaction()
         .create(&new, "", CreateMode::Persistent)
-        .unwrap();
-    let transaction = transaction.set_data(&dir, "changed", None).unwrap();
-    let transaction = transaction.delete(&missing, None).unwrap();
-    let error = transaction
+        .unwrap()
+        .set_data(&dir, "changed", None)
+        .unwrap()
+        .delete(&missing, None)
+        .unwrap()
         .check(&dir, None)
         .unwrap()
         .commit()
@@ -199,13 +204,15 @@ async fn results_that_do_not_match_the_operations_mean_an_unknown_outcome() {
     ];
     for alter in alterations {
         proxy.alter_next_reply(OpCode::Multi, alter);
-        let transaction = client
+        let error = client
             .transaction()
             .check(&node, None)
             .unwrap()
             .check(&node, None)
-            .unwrap();
-        let error = transaction.commit().await.unwrap_err();
+            .unwrap()
+            .commit()
+            .await
+            .unwrap_err();
         assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
     }
 }

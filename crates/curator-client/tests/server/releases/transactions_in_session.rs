@@ -34,11 +34,13 @@ async fn a_transaction_in_a_session_creates_ephemeral_nodes_of_that_session() {
     let (proxy, client) = behind_proxy().await;
     let path = unique_path("node");
     let session = client.session().await.unwrap();
-    let transaction = client
+    let results = client
         .transaction()
         .create(&path, "", CreateMode::Ephemeral)
+        .unwrap()
+        .commit_in(&session)
+        .await
         .unwrap();
-    let results = transaction.commit_in(&session).await.unwrap();
     let [TransactionResult::Created(created)] = &*results else {
         panic!("{results:?}")
     };
@@ -214,15 +216,16 @@ async fn operations_in_and_outside_of_the_namespace_are_one_transaction() {
     };
     let inner = format!("{namespace}/by-server");
     let outer = format!("{outside}/by-server");
-    let transaction = client.transaction().operation(TransactionOperation::Check {
-        path: outside.clone(),
-        version: Some(0),
-    });
-    let transaction = transaction
+    let transaction = client
+        .transaction()
+        .operation(TransactionOperation::Check {
+            path: outside.clone(),
+            version: Some(0),
+        })
         .create("/by-client", "", CreateMode::PersistentSequential)
-        .unwrap();
-    let transaction = transaction.operation(TransactionOperation::Create(node(&outer)));
-    let transaction = transaction.operation(TransactionOperation::Create(node(&inner)));
+        .unwrap()
+        .operation(TransactionOperation::Create(node(&outer)))
+        .operation(TransactionOperation::Create(node(&inner)));
     // The namespace is created on first use, as in `commit`.
     let results = transaction.commit_in(&session).await.unwrap();
     let [TransactionResult::Checked, created @ ..] = &*results else {
@@ -258,12 +261,11 @@ async fn a_check_outside_of_the_namespace_does_not_create_the_namespace() {
         version: None,
     };
     // The server reports the first operation that fails.
-    let first = client
+    let error = client
         .transaction()
         .operation(check.clone())
         .create("/node", "", CreateMode::Persistent)
-        .unwrap();
-    let error = first
+        .unwrap()
         .commit_in(&client.session().await.unwrap())
         .await
         .unwrap_err();

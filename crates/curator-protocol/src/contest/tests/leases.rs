@@ -30,7 +30,7 @@ pub(super) fn leases(count: usize) -> Vec<OwnNode> {
         .collect()
 }
 
-/// A list with this many leases with our names, and a foreign child.
+/// A list with this many leases with our names, and a child that is not a lease.
 pub(super) fn names(count: usize) -> Answer {
     // The server's lists have no order.
     let mut names: Vec<_> = (0..count).rev().map(lease_name).collect();

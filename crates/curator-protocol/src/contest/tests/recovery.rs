@@ -43,7 +43,7 @@ fn a_node_is_recovered_only_in_the_session_that_created_it() {
 
 #[test]
 fn a_recovery_joins_if_it_finds_no_node_and_starts_again_if_an_answer_is_missing() {
-    // Foreign children are not candidates.
+    // Children with other names are not candidates.
     let foreign = Answer::Children(vec![
         format!("{PREFIX}x"),
         "_c_other-lock-0000000001".to_owned(),
