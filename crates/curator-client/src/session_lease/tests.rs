@@ -115,7 +115,7 @@ fn run(round_trip: u64, cuts: &[u64], reconnect: (u64, u64)) -> Vec<(u64, u64)> 
 
 proptest::proptest! {
     /// The promise of `docs/guarantees.md`, at any moment and through any reconnects: the lease
-    /// only becomes shorter between two changes, so its length before each change is the least.
+    /// only becomes shorter between two changes, so its length before each change is the minimum.
     #[test]
     fn the_lease_lasts_five_twelfths_of_the_timeout_through_reconnects(
         round_trip in 0..T / 96,

@@ -1,8 +1,8 @@
-//! Tests of the codec: with bytes of the protocol, and with changed ones. The target `server` uses
-//! each request.
+//! Tests of the codec, with valid and with corrupted bytes. The test target `server` uses each
+//! request.
 
-/// A frame of values. Before each value stands the method of [`Writer`](crate::codec::Writer) that
-/// writes it.
+/// A frame of values. Each value is the argument of the [`Writer`](crate::codec::Writer) method
+/// that writes it.
 macro_rules! frame {
     ($($kind:ident($value:expr)),* $(,)?) => {{
         let mut writer = crate::codec::Writer::default();

@@ -470,8 +470,8 @@ impl Contest {
                 requests.extend(claim.early_reads());
             }
         }
-        // A stable sort: within each class the requests keep their order. `Runner::send` relies
-        // on the classes.
+        // A stable sort: within each class the requests keep their order. `Runner::send` in
+        // `curator-recipes` relies on the classes.
         requests.sort_by_key(|(_, request)| match request {
             Request::Create | Request::CreateWithParents => 0,
             Request::List | Request::Limit => 2,

@@ -81,7 +81,7 @@ pub enum Request {
     List,
     /// List the directory, and watch for children that are created or deleted.
     WatchList,
-    /// Read this child, for its session and its version.
+    /// Read this child, to learn its session and its version.
     Inspect {
         /// The child.
         name: String,
@@ -117,8 +117,8 @@ pub enum Request {
         limit: Limit,
         /// The name of our place in queue 0.
         place: String,
-        /// The last version of its data that was read. Other clients write the data only to request
-        /// a revocation.
+        /// The latest version of its data that was read. Other clients write the data only to
+        /// request a revocation.
         place_version: i32,
     },
 }
@@ -181,7 +181,7 @@ pub enum Answer {
     Missing,
     /// To `Limit` and `WatchLimit`.
     Limit(Limit),
-    /// To `Take`: done.
+    /// To `Take`: the leases that it created.
     Taken(Vec<OwnNode>),
     /// To `Take`: the limit has changed. Nothing was done.
     LimitChanged,
@@ -237,7 +237,7 @@ pub struct Standing<'a> {
     pub queue: usize,
     /// The name of our node.
     pub own: &'a str,
-    /// How many nodes were before ours in the latest list, less deletions seen since.
+    /// How many nodes were before ours in the latest list, minus the deletions seen since.
     pub place: usize,
     /// The name of the nearest node that blocks ours.
     pub behind: &'a str,

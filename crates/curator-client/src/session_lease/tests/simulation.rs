@@ -37,13 +37,13 @@ struct Connection {
     /// Whether the connection, after a succession, is to the old leader or one of its followers, as
     /// long as they answer.
     to_deposed: bool,
-    /// Whether the follower accepts the connect by the leader's reply about an earlier connect,
-    /// whose connection was closed.
+    /// Whether the follower accepts the connect because of the leader's reply about an earlier
+    /// connect, whose connection was closed.
     is_mistaken: bool,
     /// Whether the first probe includes a write, so that it is answered only after a quorum has
     /// committed the write. Otherwise the server refuses the write, and the leader alone answers.
     writes: bool,
-    /// The time from the end of the last connection until the client sends its connect.
+    /// The time from the end of the previous connection until the client sends its connect.
     pause: u64,
     /// The time from the connect until the leader hears of it, and from then until the client is
     /// connected.
@@ -57,7 +57,7 @@ struct Connection {
 
 #[derive(Debug, Clone)]
 struct Probe {
-    /// The time since the last probe was sent.
+    /// The time since the previous probe was sent.
     after: u64,
     /// From client to server, from server to leader, and back to the client.
     delays: [u64; 3],

@@ -4,8 +4,9 @@
 //!
 //! The client is the state machine of `step.rs` with the arithmetic of the lease. A message can be
 //! delayed arbitrarily, and a reply over a connection can be read after the connection broke. The
-//! servers are a leader and followers by the rules of `session_lease.rs`: the leader expires the
-//! session at the earliest time that it may, and learns of it only from connects and reports.
+//! servers are a leader and followers that follow the rules of `session_lease.rs`: the leader
+//! expires the session at the earliest time that it may, and learns of it only from connects and
+//! reports.
 
 mod world;
 

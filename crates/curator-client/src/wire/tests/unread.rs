@@ -83,7 +83,7 @@ impl Unread {
 
 /// Everything before the event of `/mark` has arrived once that event is found.
 #[tokio::test]
-async fn only_an_event_of_the_path_and_the_kind_counts() {
+async fn only_an_event_of_the_same_path_and_kind_counts() {
     let mut unread = Unread::new().await;
     assert!(!unread.is_changed("/a"));
     unread.send(
@@ -122,7 +122,7 @@ async fn an_event_behind_a_long_reply_is_found() {
 }
 
 #[tokio::test]
-async fn a_part_of_a_frame_may_be_an_event() {
+async fn an_incomplete_frame_may_be_an_event() {
     let mut unread = Unread::new().await;
     let part = event(DELETED, "/other");
     let rest = event(DELETED, "/other").split_off(9);
@@ -134,14 +134,14 @@ async fn a_part_of_a_frame_may_be_an_event() {
 }
 
 #[tokio::test]
-async fn more_than_is_read_at_once_may_have_an_event() {
+async fn bytes_beyond_one_read_may_contain_an_event() {
     let unread = Unread::new().await;
     let mut server = unread.server.try_clone().unwrap();
     let sending = std::thread::spawn(move || {
         // The client may close the connection before it has received everything.
         let _: std::io::Result<()> = server.write_all(&reply(1_000).repeat(4_000));
     });
-    // At first, no event is found whenever only complete frames have arrived. Once more has arrived
+    // At first, no event is found while only complete frames have arrived. Once more has arrived
     // than is read at once, the rest may always contain an event.
     until(async || (0..1_000).all(|_| unread.is_changed("/a"))).await;
     drop(unread);

@@ -16,7 +16,7 @@ fn calm(builder: CuratorClientBuilder) -> CuratorClientBuilder {
 }
 
 #[tokio::test]
-async fn pipelines_over_tls_take_as_many_round_trips_as_without() {
+async fn pipelines_take_as_many_round_trips_over_tls_as_without() {
     // At first, the system acknowledges each TCP segment immediately, which hides the effect of
     // Nagle's algorithm. Long before the last pipeline, it begins to delay acknowledgements.
     const TIMES: u64 = 30;

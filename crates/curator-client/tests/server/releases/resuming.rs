@@ -94,7 +94,7 @@ async fn a_session_is_resumed_soon_after_repeated_failed_handshakes() {
 }
 
 #[tokio::test]
-async fn a_session_is_resumed_where_replies_are_slow() {
+async fn a_session_is_resumed_when_replies_are_slow() {
     let (proxy, client, session, mut states) = set_up().await;
     // A round trip takes longer than the client waits in its first attempt.
     proxy.set_delay(Duration::from_millis(700));

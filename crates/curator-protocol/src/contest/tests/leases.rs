@@ -1,4 +1,4 @@
-//! Taking leases, by the first in the queue of a semaphore.
+//! Taking leases, as the first contender in a semaphore's queue.
 
 use super::*;
 
@@ -480,7 +480,8 @@ fn take_in_place(place: i32) -> Request {
     }
 }
 
-/// So contenders that will be refused do not wait for each other in a long queue.
+/// Otherwise, the contenders at the end of a long queue would wait for each other before they are
+/// refused.
 #[test]
 fn a_contest_without_waiting_watches_the_contender_that_may_take_the_last_lease() {
     for (ahead, leases, watched) in [

@@ -110,7 +110,7 @@ fn creates_come_first_in_a_pipeline_and_plain_reads_last() {
             (0, Request::List)
         ])
     );
-    // With leases and their limit.
+    // A contest for leases also reads the leases and, unless it is fixed, their limit.
     let run = Run::new(
         Contest::for_leases(ID, SESSION, 1, LeaseLimit::Shared),
         &DRIVER,

@@ -97,8 +97,9 @@ pub(super) struct Attempt {
 pub(super) enum Reply {
     /// The leader has heard of the session.
     Accepted,
-    /// The follower has accepted the connect by the leader's reply about an earlier one: the leader
-    /// hears of the session before the first request over the connection.
+    /// The follower has accepted the connect because of the leader's reply about an earlier
+    /// connect. The leader hears of this connect later, but before the first request over the
+    /// connection.
     Mistaken,
     Shorter,
     Another,
@@ -119,7 +120,8 @@ pub(super) struct Servers {
 pub(super) struct Follower {
     /// When the follower heard of the session for the first time after its last report.
     pub(super) unreported: Option<u64>,
-    /// When the follower asked the leader about the session, until the leader has read that.
+    /// When the follower asked the leader about the session, until the leader has read the
+    /// question.
     pub(super) asked: Option<u64>,
     /// Whether the connection belongs to another session.
     pub(super) is_another: bool,
