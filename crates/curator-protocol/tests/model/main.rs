@@ -51,7 +51,7 @@ use world::{LEFTOVER, STUCK_WAITER, TWO_OWNERS, UNUSED_DIRECTORY, WRONG_OWNER};
 fn properties_hold_without_faults() {
     assert_properties(
         (1..=5)
-            .map(Scenario::of)
+            .map(Scenario::contenders)
             .chain([Scenario::contenders(2).behind(5)]),
     );
 }
