@@ -280,6 +280,7 @@ pub(crate) fn expect(
     states: &mut ConnectionStates,
     state: ConnectionState,
 ) -> impl Future<Output = ()> {
+    // Called outside of the `async` block, so that a panic names the caller.
     let next = soon(states.next());
     async move { assert_eq!(next.await, Some(state)) }
 }

@@ -63,7 +63,17 @@ struct Probe {
     delays: [u64; 3],
 }
 
-/// A message that reaches the leader.
+/// A message that reaches the leader at `time`.
+#[derive(Debug, Clone, Copy)]
+struct Delivery {
+    time: u64,
+    /// When the sender connected to the leader.
+    connected: u64,
+    /// Whether that leader may be deposed.
+    to_deposed: bool,
+    arrival: Arrival,
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Arrival {
     /// The session is created, has moved, or is named in a report.
@@ -208,17 +218,17 @@ impl Rule for Newest {
 /// Runs a scenario, and fails if the lease was ever longer than the session.
 fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(), TestCaseError> {
     let mut now = 10 * T;
-    let mut arrivals = Vec::new();
+    let mut deliveries = Vec::new();
     let mut rule = rule(now + scenario.connections[0].pause);
     let created = now + scenario.connections[0].pause + scenario.connections[0].connecting.0;
     for (number, connection) in scenario.connections.iter().enumerate() {
-        now = connection.simulate(number > 0, now, &mut arrivals);
+        now = connection.simulate(number > 0, now, &mut deliveries);
     }
-    arrivals.sort_by_key(|(time, _, _, _)| *time);
+    deliveries.sort_by_key(|delivery| delivery.time);
 
     prop_assert!(rule.valid_until() <= created + T);
     let mut expires = 0;
-    for answer in answers(scenario, created, &arrivals) {
+    for answer in answers(scenario, created, &deliveries) {
         if answer.is_connect {
             rule.accepted(answer.sent, answer.read);
         } else {
@@ -239,15 +249,9 @@ fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(),
 }
 
 impl Connection {
-    /// Adds the messages that reach the leader, each with the time at which its sender connected to
-    /// the leader, and whether that leader may be deposed. Returns the time at which the client
-    /// leaves the connection.
-    fn simulate(
-        &self,
-        is_move: bool,
-        begin: u64,
-        arrivals: &mut Vec<(u64, u64, bool, Arrival)>,
-    ) -> u64 {
+    /// Adds the messages that reach the leader. Returns the time at which the client leaves the
+    /// connection.
+    fn simulate(&self, is_move: bool, begin: u64, deliveries: &mut Vec<Delivery>) -> u64 {
         let connect = begin + self.pause;
         let heard = connect + self.connecting.0;
         let accepted = if self.is_mistaken && is_move && !self.to_leader {
@@ -257,7 +261,14 @@ impl Connection {
         };
         // A quorum confirms a new session, which a deposed leader does not have.
         let to_deposed = self.to_deposed && is_move;
-        let mut arrives = |time, arrival| arrivals.push((time, heard, to_deposed, arrival));
+        let mut arrives = |time, arrival| {
+            deliveries.push(Delivery {
+                time,
+                connected: heard,
+                to_deposed,
+                arrival,
+            });
+        };
         arrives(heard, Arrival::Heard);
         if is_move {
             arrives(
@@ -338,11 +349,7 @@ impl Connection {
 }
 
 /// The replies that the client gets, in the order in which the client reads them.
-fn answers(
-    scenario: &Scenario,
-    created: u64,
-    arrivals: &[(u64, u64, bool, Arrival)],
-) -> Vec<Answer> {
+fn answers(scenario: &Scenario, created: u64, deliveries: &[Delivery]) -> Vec<Answer> {
     let mut answers = Vec::new();
     let mut reading = scenario.reading.iter().cycle();
     let mut expires = created + T;
@@ -350,7 +357,13 @@ fn answers(
     let mut deposed = None;
     // The connect of the latest connection over which a quorum has committed a write.
     let mut written = None;
-    for (time, connected, to_deposed, arrival) in arrivals {
+    for Delivery {
+        time,
+        connected,
+        to_deposed,
+        arrival,
+    } in deliveries
+    {
         if let Some(successor) = succession.take_if(|successor| successor.at <= *time) {
             if expires <= successor.at {
                 break;
