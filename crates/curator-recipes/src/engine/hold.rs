@@ -106,11 +106,7 @@ impl Hold {
     ///
     /// Returns `true` if the session ends first. With [`Wait::No`], neither waits for a connection
     /// nor retries.
-    pub(crate) async fn is_there(
-        &self,
-        wait: Wait,
-        attempts: &mut Attempts<'_>,
-    ) -> Result<bool> {
+    pub(crate) async fn is_there(&self, wait: Wait, attempts: &mut Attempts<'_>) -> Result<bool> {
         while wait == Wait::No || self.session.connected().await.is_ok() {
             let requests: Vec<_> = self
                 .paths

@@ -2,10 +2,10 @@
 //! decides whether it stays behind others: behind a node that its client cannot delete, or, if it
 //! must not wait, while leases are left.
 
-use std::sync::Arc;
-use std::time::Duration;
 use std::iter;
 use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
 
 use curator_client::node::find::NodeFinder;
 use curator_client::{

@@ -40,7 +40,8 @@ async fn options_after_the_first_word_belong_to_the_command() {
         ),
         (&["env", "-i", "X=1", "env"], "X=1\n"),
     ] {
-        let printed = printed_words(&format!("run --lock {lock} --no-wait"), words).await;
+        let printed =
+            printed_words(&format!("run --lock {lock} --connect-timeout 60s"), words).await;
         assert_eq!(
             (printed.code, printed.out.as_str(), printed.error.as_str()),
             (Some(0), out, ""),

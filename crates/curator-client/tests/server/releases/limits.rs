@@ -1,6 +1,7 @@
 //! Requests that are refused locally because they would harm the session.
 
 use curator_client::{CreateMode, Error, Outcome, WatchEvent};
+use futures_util::future::try_join_all;
 
 use crate::support::{behind_proxy, direct, reconnect, soon, unique_path};
 
@@ -67,22 +68,19 @@ async fn a_session_is_resumed_regardless_of_its_number_of_watches() {
     let paths: Vec<_> = (0..512)
         .map(|i| client.resolve(format!("{dir}/{i:01000}")).unwrap())
         .collect();
-    for chunk in paths.chunks(100) {
-        let mut transaction = client.transaction();
-        for path in chunk {
-            transaction = transaction
-                .create(path, "", CreateMode::Persistent)
-                .unwrap();
+    let creates = paths
+        .iter()
+        .map(|path| client.create().or_set_data().for_path(path, ""));
+    try_join_all(creates).await.unwrap();
+    let mut watches = loop {
+        match try_join_all(paths.iter().map(|path| session.watch_data(path))).await {
+            Ok(answers) => break answers,
+            Err(error) => assert!(error.is_retryable(), "{error}"),
         }
-        transaction.commit().await.unwrap();
-    }
-    let requests: Vec<_> = paths.iter().map(|path| session.watch_data(path)).collect();
-    let mut watches = Vec::new();
-    for request in requests {
-        watches.push(request.await.unwrap().2);
-    }
+        session.connected().await.unwrap();
+    };
     reconnect(&proxy, &client).await;
-    for watch in &mut watches {
+    for (_, _, watch) in &mut watches {
         assert_eq!(soon(watch.fired()).await, WatchEvent::Interrupted);
     }
     assert_eq!(client.session().await.unwrap().id(), session.id());

@@ -212,7 +212,9 @@ pub(crate) async fn run_until<F: Future>(
     .await
 }
 
-pub(super) async fn first_of<T>(futures: impl Iterator<Item = impl Future<Output = T> + Send>) -> T {
+pub(super) async fn first_of<T>(
+    futures: impl Iterator<Item = impl Future<Output = T> + Send>,
+) -> T {
     let futures: Vec<Pin<Box<_>>> = futures.map(Box::pin).collect();
     select_all(futures).await.0
 }

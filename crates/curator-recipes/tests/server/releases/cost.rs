@@ -21,7 +21,9 @@ use crate::support::{
 /// Requests by kind, and round trips.
 pub(crate) type Cost = (BTreeMap<OpCode, u64>, u64);
 
-const DELAY: Duration = Duration::from_millis(20);
+/// Longer than a busy machine delays the requests of one pipeline behind each other: otherwise they
+/// would count as two.
+const DELAY: Duration = Duration::from_millis(100);
 
 /// A client whose requests are counted, with a delay to its server.
 pub(crate) async fn counted() -> (FaultProxy, CuratorClient) {
