@@ -6,12 +6,10 @@ mod configured;
 mod connect;
 mod containers;
 mod create;
-mod delete;
 mod health;
 mod operations;
 mod recipe_support;
 mod transaction;
-mod watching;
 
 use std::any::{Any, TypeId};
 use std::future::Future;
@@ -21,10 +19,10 @@ use tokio::runtime::Handle;
 
 pub use self::builder::CuratorClientBuilder;
 pub use self::create::CreateBuilder;
-pub use self::delete::DeleteBuilder;
 pub use self::health::{ClientHealth, ConnectionFailure};
+pub use self::operations::DeleteBuilder;
+pub use self::recipe_support::WatchingClient;
 pub use self::transaction::Transaction;
-pub use self::watching::WatchingClient;
 use crate::acl::{Acl, Acls};
 use crate::closing::Closing;
 use crate::error::{Error, Result};

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
+pub(crate) use self::deletion::delete_tree;
 pub use self::deletion::{Deleted, Deletion};
 use self::ledger::Ledger;
 pub use self::ledger::{PendingDelete, Refusals};

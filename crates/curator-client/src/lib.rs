@@ -206,7 +206,7 @@ pub use crate::link::{RecursiveWatch, Watch};
 #[cfg(feature = "metrics")]
 pub use crate::meter::describe_metrics;
 #[doc(inline)]
-pub use crate::node::protected::ProtectionId;
+pub use crate::node::find::ProtectionId;
 pub use crate::operation::{
     CreateMode, Created, NodeSpec, ReadOperation, ReadResult, Stat, TransactionOperation,
     TransactionResult,

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use super::CuratorClient;
-use super::containers::create_with_parents;
+use super::containers::{CREATE_ROUNDS, create_with_parents};
 use super::operations::MaybeApplied;
 use crate::acl::Acl;
 use crate::error::{Error, Outcome, Result};
 use crate::janitor::Janitor;
-use crate::node::containers::CREATE_ROUNDS;
-use crate::node::find::NodeFinder;
-use crate::node::protected::ProtectionId;
+use crate::node::find::{NodeFinder, ProtectionId};
 use crate::operation::{CreateMode, Created, NodeSpec};
 use crate::path::{NodePath, ZPath};
 use crate::session::Session;

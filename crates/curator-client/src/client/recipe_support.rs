@@ -1,27 +1,27 @@
-//! The functions of a client that only recipes need.
+//! What only recipes need of a client: pauses by its retry policy, timers that work outside the
+//! runtime, ACLs, and the second session, for recursive watches. `containers.rs` has the creates of
+//! nodes with their parents.
 
 use std::any::Any;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::CuratorClient;
-use super::containers::create_with_parents;
-use super::watching::WatchingClient;
+use super::builder::ValidOptions;
+use super::connect::start;
 use crate::acl::Acl;
 use crate::error::Result;
-use crate::node::containers::{missing_parents, transact_with_containers};
-use crate::node::protected::ProtectionId;
-use crate::operation::{Created, NodeSpec, TransactionOperation, TransactionResult};
+use crate::node::find::ProtectionId;
+use crate::options::SessionOptions;
 use crate::path::ZPath;
 use crate::retrier::Retrier;
 use crate::retry_policy::{Patient, RetryPolicy, Unlimited};
-use crate::session::{Session, Turn};
-use crate::state::ConnectionState;
+use crate::session::WatchingSession;
+use crate::state::{ConnectionState, ConnectionStates};
 use crate::timer::Deadline;
 
-/// For recipes: pauses by the client's retry policy, timers that work outside the runtime, ACLs, and
-/// creates of nodes with their parents in one request.
+/// For recipes: pauses, timers and ACLs.
 impl CuratorClient {
     /// A [`Retrier`] with this client's policy, for an operation whose next attempt makes a
     /// different call.
@@ -112,78 +112,101 @@ impl CuratorClient {
         };
         acls.of(unmarked.as_ref().unwrap_or(path))
     }
+}
 
+/// The internal second client of a [`CuratorClient`], whose session holds the recursive watches of
+/// all caches; made by [`CuratorClient::watching_client`](crate::CuratorClient::watching_client).
+/// Clones are handles to it.
+///
+/// It is started when it is first requested, and closed with the client. Its session creates no
+/// nodes, so no lock is lost when that session ends.
+#[derive(Debug, Clone)]
+pub struct WatchingClient {
+    client: CuratorClient,
+}
+
+impl WatchingClient {
+    /// Returns the second client's current session, once it has a connection; waits for the
+    /// connection no longer than the connection timeout.
+    ///
+    /// # Errors
+    ///
+    /// [`NotConnected`](crate::Error::NotConnected), [`Closed`](crate::Error::Closed).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn session(&self) -> Result<WatchingSession> {
+        Ok(WatchingSession::new(self.client.session().await?))
+    }
+
+    /// Whether there is a connection over which the session was confirmed recently.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        matches!(
+            self.client.connection_state(),
+            ConnectionState::Connected | ConnectionState::Reconnected
+        )
+    }
+
+    /// A stream of every transition of this session's connection; the first item is its current
+    /// state.
+    #[must_use]
+    pub fn connection_states(&self) -> ConnectionStates {
+        self.client.connection_states()
+    }
+}
+
+impl CuratorClient {
     /// The client's second session, for recursive watches; opened by the first call.
     ///
     /// # Errors
     ///
     /// [`Closed`](crate::Error::Closed), or the error with which the client has ended otherwise.
     pub fn watching_client(&self) -> Result<WatchingClient> {
-        self.watching()
+        let mut watching = self
+            .inner
+            .watching
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = &*watching {
+            return Ok(WatchingClient {
+                client: client.clone(),
+            });
+        }
+        if self.inner.closing.has_begun() {
+            return Err(self.inner.closing.error());
+        }
+        let of_caches = |name: &str| Arc::from(format!("{name} (caches)"));
+        let options = &*self.inner.options;
+        let options = SessionOptions {
+            name: of_caches(self.name()),
+            metrics_name: options.metrics_name.as_deref().map(of_caches),
+            ..options.clone()
+        };
+        let second_client = ValidOptions {
+            options: Arc::new(options),
+            // Not that of this handle: other handles, with other policies, share the second client.
+            // It sends no request that a policy would repeat.
+            retry_policy: Arc::new(Unlimited),
+            acls: self.inner.acls.clone(),
+            lock_data: None,
+            root: self.root.clone(),
+        };
+        let client = start(second_client, self.inner.spawner.clone());
+        *watching = Some(client.clone());
+        Ok(WatchingClient { client })
     }
 
-    /// Creates a node in `session`, with its missing parents as containers; in one transaction, if
-    /// any are missing. Does not retry.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Session::create`].
-    ///
-    /// # Cancel safety
-    ///
-    /// A dropped create may still be applied, with all the parents.
-    pub async fn create_with_containers(
-        &self,
-        session: &Session,
-        node: &NodeSpec,
-    ) -> Result<Created> {
-        create_with_parents(self, session, node, true, std::convert::identity).await
-    }
-
-    /// Sends `operations` as one transaction in `session` that first creates the nodes of `missing`
-    /// as containers, from the top down. The request is sent by the call, before the future is
-    /// polled, and is not retried.
-    ///
-    /// `missing` should be the [`missing_parents`](Self::missing_parents) of the nodes that the
-    /// operations create. If this list is outdated (a listed parent exists, or a parent that is not
-    /// listed is missing), nothing is applied, and the result is `None`.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Session::transact`]. The error of a container's create is returned without an
-    /// index, because that create is not in `operations`.
-    ///
-    /// # Cancel safety
-    ///
-    /// A dropped transaction may still be applied, as a whole.
-    pub fn transact_with_containers(
-        &self,
-        session: &Session,
-        missing: &[ZPath],
-        operations: Vec<TransactionOperation>,
-    ) -> impl Future<Output = Result<Option<Vec<TransactionResult>>>> + Send + use<> {
-        transact_with_containers(session, missing, operations, &self.inner.acls)
-    }
-
-    /// The missing parents of these nodes, including parents of parents, from the top down.
-    ///
-    /// Sends at most 16 requests at a time. With a turn, each of these pipelines takes one: the
-    /// first one takes `turn`, and each other one waits for the next, also while the session has no
-    /// connection.
-    ///
-    /// # Errors
-    ///
-    /// Those of the requests that it sends.
-    ///
-    /// # Cancel safety
-    ///
-    /// Only reads: nothing is lost when the future is dropped.
-    pub async fn missing_parents(
-        &self,
-        session: &Session,
-        nodes: &[ZPath],
-        turn: Option<Turn>,
-    ) -> Result<Vec<ZPath>> {
-        missing_parents(session, nodes, turn).await
+    /// Starts to close the second session, if there is one; returns its client.
+    pub(super) fn close_watching(&self) -> Option<CuratorClient> {
+        let watching = self
+            .inner
+            .watching
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()?;
+        watching.inner.closing.begin();
+        Some(watching)
     }
 }

@@ -8,11 +8,10 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 
-use super::deletion::{Deleted, Deletion};
+use super::deletion::{Deleted, Deletion, delete_tree};
 use super::ledger::Ledger;
 use crate::error::{Error, Result};
 use crate::node::find::NodeFinder;
-use crate::node::tree::delete_tree;
 use crate::path::ZPath;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
