@@ -28,16 +28,15 @@ use crate::closing::Closing;
 use crate::error::{Error, Result};
 use crate::janitor::Janitor;
 use crate::journal::Journal;
-use crate::local_address::LockData;
-use crate::options::SessionOptions;
+use crate::options::{LockData, SessionOptions};
 use crate::path::{NodePath, ZPath};
 use crate::retry_policy::RetryPolicy;
+use crate::runtime::Spawner;
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::spawner::Spawner;
 use crate::state::{ConnectionState, ConnectionStateManager, ConnectionStates};
 use crate::text::debug_line;
-use crate::timer::Timer;
+use crate::time::Timer;
 
 /// A client of a ZooKeeper ensemble: keeps one session alive, and replaces it when it is lost.
 ///

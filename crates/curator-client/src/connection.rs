@@ -8,7 +8,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::diagnosis::Diagnosis;
 use crate::journal::Journal;
@@ -16,10 +15,10 @@ use crate::link::{Link, LinkTask, SessionKey};
 use crate::options::SessionOptions;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
+use crate::runtime::caught;
 use crate::session::{OpenFailure, Session};
-use crate::spawner::caught;
 use crate::text::Truncated;
-use crate::timer::{Deadline, Timer};
+use crate::time::{ClockInstant, Deadline, Timer};
 use crate::transport::{Granted, LinkEnd};
 
 /// How long a new connection may leave its first probe unanswered. The limit doubles with each

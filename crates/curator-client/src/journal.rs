@@ -11,15 +11,14 @@ use std::time::Duration;
 
 use tracing::field::DebugValue;
 
-use crate::clock::ClockInstant;
 use crate::error::{Error, SessionEnd};
+use crate::failure_log::Outage;
 use crate::meter::ClientMeter;
 use crate::options::SessionOptions;
-use crate::outage::Outage;
 use crate::session::{OpenFailure, Session};
 use crate::source::watch;
 use crate::text::Truncated;
-use crate::timer::Timer;
+use crate::time::{ClockInstant, Timer};
 use crate::tls::TlsFailure;
 
 /// Why a session is suspended: it is not lost, but the client cannot currently confirm it.

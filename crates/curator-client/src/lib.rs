@@ -115,7 +115,6 @@ compile_error!(
 
 mod acl;
 mod client;
-mod clock;
 mod closing;
 #[cfg(all(feature = "native", not(feature = "codec")))]
 #[allow(
@@ -146,22 +145,16 @@ mod failure_log;
 mod janitor;
 mod journal;
 mod link;
-mod local_address;
 mod meter;
 pub mod node;
 mod operation;
 mod options;
-mod outage;
 mod pass;
 mod path;
 pub mod process;
-#[allow(
-    clippy::disallowed_methods,
-    reason = "timers of `async-io`, which a simulation does not have"
-)]
-mod reactor;
 mod retrier;
 mod retry_policy;
+mod runtime;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 mod sasl;
 mod session;
@@ -170,14 +163,11 @@ mod sessions;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 pub mod source;
-mod spawner;
 mod state;
 mod supervisor;
 #[doc(hidden)]
 pub mod text;
-#[cfg(feature = "sasl-gssapi")]
-mod ticket;
-mod timer;
+mod time;
 mod tls;
 mod transport;
 #[cfg(feature = "native")]
@@ -195,7 +185,6 @@ pub use crate::client::{
     ClientHealth, ConnectionFailure, CreateBuilder, CuratorClient, CuratorClientBuilder,
     DeleteBuilder, Transaction, WatchingClient,
 };
-pub use crate::clock::ClockInstant;
 pub use crate::connect_string::{
     ConnectString, ConnectStringProblem, HostPort, InvalidConnectString,
 };
@@ -229,7 +218,7 @@ pub use crate::sasl::SaslOptions;
 pub use crate::session::{CloseDelay, HeldNode, Request, Session, Turn, WatchingSession};
 pub use crate::session_lease::SessionLease;
 pub use crate::state::{ConnectionState, ConnectionStates};
-pub use crate::timer::Deadline;
+pub use crate::time::{ClockInstant, Deadline};
 #[cfg(feature = "tls")]
 pub use crate::tls::{InvalidTlsOptions, TlsOptions, TlsText};
 pub use crate::tls::{TlsFailure, TlsProblem};

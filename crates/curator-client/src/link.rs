@@ -12,7 +12,6 @@ use futures_util::{FutureExt as _, TryFutureExt as _};
 
 pub use self::watch::{RecursiveWatch, Watch};
 use crate::acl::Acl;
-use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::diagnosis::Diagnosis;
 use crate::error::Result;
@@ -23,7 +22,7 @@ use crate::options::SessionOptions;
 #[cfg(feature = "native")]
 use crate::options::Transport;
 use crate::path::ZPath;
-use crate::timer::Timer;
+use crate::time::{ClockInstant, Timer};
 use crate::transport::{Answer, ConfirmedBy, ConnectFailure, Granted, LinkEnd};
 #[cfg(feature = "native")]
 use crate::wire;

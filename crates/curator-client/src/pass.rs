@@ -13,10 +13,9 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
-use crate::clock::ClockInstant;
 use crate::diagnosis::{Diagnosis, ExaminationCause};
 use crate::options::SessionOptions;
-use crate::timer::{Deadline, Timer};
+use crate::time::{ClockInstant, Deadline, Timer};
 use crate::transport::{ConnectFailure, RequestError, Unauthenticated};
 
 /// A pass over the servers.
@@ -234,7 +233,7 @@ impl Pass<'_> {
     async fn get_ticket(&self, index: usize, deadline: Deadline) -> Result<(), Failed> {
         let problem = tokio::select! {
             biased;
-            problem = crate::ticket::missing(self.options, &self.diagnosis.servers[index]) => problem,
+            problem = crate::sasl::ticket::missing(self.options.sasl.as_ref(), &self.diagnosis.servers[index]) => problem,
             () = self.timer.sleep_until(deadline) => Some(format!("no Kerberos ticket within {:?}", self.share)),
         };
         let Some(problem) = problem else {

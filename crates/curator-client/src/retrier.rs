@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::retry_policy::{LONGEST_SLEEP, RetryContext, RetryPolicy, SHORTEST_SLEEP};
 use crate::source;
 use crate::text::{Truncated, debug_line};
-use crate::timer::Timer;
+use crate::time::Timer;
 
 /// The retries of one operation: their number, and how long it has been failing.
 ///

@@ -1,4 +1,4 @@
-//! Authenticates a client over SASL.
+//! Authenticates a client over SASL: the options, and the look for a Kerberos ticket.
 
 use std::fmt;
 
@@ -230,6 +230,66 @@ fn check_principal(server: &str) -> Result<()> {
         server,
         "`service` or `service/host`, without a realm",
     ))
+}
+
+#[cfg(feature = "sasl-gssapi")]
+pub(crate) mod ticket {
+    //! Starts GSSAPI with a server's name, and so looks for a Kerberos ticket before a connection is
+    //! opened.
+    //!
+    //! Both transports need the ticket once they are connected. But `zookeeper-client` reports a
+    //! missing one only as "no hosts", and contacts the key distribution centre, if necessary, on the
+    //! thread that polls it. After this look-up, the ticket is in the cache.
+
+    use libgssapi::context::{ClientCtx, CtxFlags};
+    use libgssapi::credential::{Cred, CredUsage};
+    use libgssapi::error::Error;
+    use libgssapi::name::Name;
+    use libgssapi::oid::{GSS_MECH_KRB5, GSS_NT_HOSTBASED_SERVICE, OidSet};
+    use libgssapi::util::Buf;
+
+    use super::{Mechanism, SaslOptions};
+    use crate::connect_string::HostPort;
+
+    /// Returns why a client that authenticates by Kerberos has no ticket for `server`; `None` if it has
+    /// one.
+    ///
+    /// The Kerberos library is called on a thread for blocking work, which does not delay the end of
+    /// the process.
+    pub(crate) async fn missing(sasl: Option<&SaslOptions>, server: &HostPort) -> Option<String> {
+        let Some(Mechanism::Gssapi { server: principal }) = sasl.map(|sasl| &sasl.mechanism) else {
+            return None;
+        };
+        let name = service_name(principal, server);
+        let target = name.clone();
+        let begun = blocking::unblock(move || begin(&target).map(drop)).await;
+        begun
+            .err()
+            .map(|error| format!("no Kerberos ticket for {name} ({error})"))
+    }
+
+    /// The name of the service on `server`, whose principal is `service` or `service/host`.
+    pub(crate) fn service_name(principal: &str, server: &HostPort) -> String {
+        let (service, host) = principal
+            .split_once('/')
+            .unwrap_or((principal, server.host()));
+        format!("{service}@{host}")
+    }
+
+    /// Starts a security context, and returns it with the token for the server, if there is one.
+    /// Blocks.
+    ///
+    /// The server must authenticate itself too. The ticket is not delegated.
+    pub(crate) fn begin(name: &str) -> Result<(ClientCtx, Option<Buf>), Error> {
+        let server = Name::new(name.as_bytes(), Some(&GSS_NT_HOSTBASED_SERVICE))?;
+        let mut kerberos = OidSet::new()?;
+        kerberos.add(&GSS_MECH_KRB5)?;
+        let ours = Cred::acquire(None, None, CredUsage::Initiate, Some(&kerberos))?;
+        let flags = CtxFlags::GSS_C_MUTUAL_FLAG | CtxFlags::GSS_C_INTEG_FLAG;
+        let mut context = ClientCtx::new(Some(ours), server, flags, Some(&GSS_MECH_KRB5));
+        let token = context.step(None, None)?;
+        Ok((context, token))
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ pub use self::requests::Request;
 pub use self::turns::Turn;
 use self::turns::Turns;
 pub use self::watching_session::WatchingSession;
-use crate::clock::ClockInstant;
 use crate::error::SessionEnd;
 use crate::link::Link;
 #[cfg(feature = "zookeeper-client")]
@@ -28,7 +27,7 @@ use crate::options::SessionOptions;
 use crate::path::ZPath;
 use crate::session_lease::SessionLease;
 use crate::source::watch;
-use crate::timer::Timer;
+use crate::time::{ClockInstant, Timer};
 use crate::transport::end_by_grant;
 
 /// One ZooKeeper session of a client. Clones are handles to the same session.

@@ -90,9 +90,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::clock::ClockInstant;
 use crate::process::Process;
 use crate::text::debug_line;
+use crate::time::ClockInstant;
 use crate::transport::{AwaitedGrant, ConfirmedBy};
 
 /// The time for which a session is certainly alive.

@@ -9,7 +9,7 @@ use crate::journal::Journal;
 use crate::options::SessionOptions;
 use crate::session::Session;
 use crate::source::watch;
-use crate::timer::Timer;
+use crate::time::Timer;
 use crate::transport::LinkEnd;
 
 /// Gives access to the current session. The supervisor replaces it after a loss.

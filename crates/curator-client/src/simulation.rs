@@ -282,10 +282,9 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::clock::ClockInstant;
+    use crate::runtime::Spawner;
     use crate::source;
-    use crate::spawner::Spawner;
-    use crate::timer::Timer;
+    use crate::time::{ClockInstant, Timer};
 
     const HOUR: Duration = Duration::from_secs(60 * 60);
 

@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use tokio::sync::mpsc;
 
-use crate::clock::ClockInstant;
 use crate::text::debug_line;
+use crate::time::ClockInstant;
 
 /// The state of the connection to the ensemble, in Curator's terms
 /// (`org.apache.curator.framework.state.ConnectionState`).

@@ -18,15 +18,14 @@ use crate::diagnosis::Diagnosis;
 use crate::error::{ClientEnd, SessionEnd};
 use crate::journal::Journal;
 use crate::link::Link;
-use crate::local_address::LockData;
-use crate::options::SessionOptions;
+use crate::options::{LockData, SessionOptions};
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
+use crate::runtime::{Panicked, caught};
 use crate::session::{OpenFailure, Session};
 use crate::sessions::Sessions;
-use crate::spawner::{Panicked, caught};
 use crate::state::{ConnectionState, ConnectionStateManager};
-use crate::timer::{Deadline, Timer};
+use crate::time::{Deadline, Timer};
 
 /// Opens the sessions of a client, one after another, and keeps each of them alive.
 ///

@@ -11,20 +11,18 @@ use tokio::task::JoinSet;
 use super::builder::{CuratorClientBuilder, ValidOptions};
 use super::{CuratorClient, Inner};
 use crate::client::Extensions;
-use crate::clock::ClockInstant;
 use crate::closing::Closing;
 use crate::error::{Error, Result};
+use crate::failure_log::LOG_INTERVAL;
 use crate::janitor::Janitor;
 use crate::journal::Journal;
-use crate::local_address::LockData;
-use crate::outage::LOG_INTERVAL;
+use crate::options::LockData;
 use crate::process::InProcess;
-use crate::reactor;
+use crate::runtime::{self, Spawner};
 use crate::sessions::Sessions;
-use crate::spawner::Spawner;
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::supervisor::Supervisor;
-use crate::timer::Timer;
+use crate::time::{ClockInstant, Timer};
 
 impl CuratorClientBuilder {
     /// Creates a client that connects in the background, and keeps trying until it is closed: a
@@ -65,7 +63,7 @@ impl CuratorClientBuilder {
     /// Outside a tokio runtime with timers; with `Transport::Native`, also on one without I/O.
     pub fn start(self) -> Result<CuratorClient> {
         let client = self.validate()?;
-        if reactor::has_forked() {
+        if runtime::event_loop_has_forked() {
             return Err(Error::Forked);
         }
         let spawner = Spawner::new(Handle::current());

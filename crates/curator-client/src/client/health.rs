@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::CuratorClient;
-use crate::clock::ClockInstant;
 use crate::state::ConnectionState;
+use crate::time::ClockInstant;
 
 /// The state of a client at one moment. `Display` writes it on one line.
 ///

@@ -19,7 +19,7 @@ use crate::retrier::Retrier;
 use crate::retry_policy::{Patient, RetryPolicy, Unlimited};
 use crate::session::WatchingSession;
 use crate::state::{ConnectionState, ConnectionStates};
-use crate::timer::Deadline;
+use crate::time::Deadline;
 
 /// For recipes: pauses, timers and ACLs.
 impl CuratorClient {

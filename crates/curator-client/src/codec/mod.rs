@@ -2,7 +2,7 @@
 //! servers, proxies and tests of `curator-test`. It is pure: no I/O, no clock, no runtime.
 //!
 //! What one side encodes, the other decodes, and both directions have one definition: a record
-//! (`value.rs`), or an operation and its op code (`operation.rs`). Text, data and ACLs are
+//! (`value.rs`), or an operation and its op code (`request.rs`). Text, data and ACLs are
 //! parameters. So a client encodes what it borrows, and decodes valid paths; a server keeps null
 //! apart from empty; and the tests that compare servers see every value as it is on the wire.
 //!
@@ -15,18 +15,18 @@
 //! | `jute.rs` | the serialization of numbers and bytes |
 //! | `value.rs` | text, lists and null; records; paths, ACLs and stats |
 //! | `session.rs` | the handshake, op codes, the headers of requests and replies, and events |
-//! | `operation.rs` | what has an op code: requests, replies, and the parts of transactions |
-//! | `request.rs` | the requests and their replies |
+//! | `request.rs` | what has an op code: requests, replies, and the parts of transactions |
 
 mod jute;
-mod operation;
 mod request;
 mod session;
 mod value;
 
 pub use self::jute::{Decode, Encode, Malformed, Reader, Writer, append, framed};
-pub use self::operation::{Operation, PartHeader, frame, write_end, write_part};
-pub use self::request::{Control, Identity, NewNode, Read, Reply, SetWatches, Write};
+pub use self::request::{
+    Control, Identity, NewNode, Operation, PartHeader, Read, Reply, SetWatches, Write, frame,
+    write_end, write_part,
+};
 pub use self::session::{
     AUTH_XID, ConnectRequest, ConnectResponse, EVENT_XID, Event, EventKind, OpCode, PING_XID,
     ReplyHeader, RequestHeader,

@@ -3,7 +3,7 @@
 //!
 //! `zookeeper-client` logs a TLS error without returning it. So this makes a handshake with the
 //! same certificates, but opens no session. Once `zookeeper-client` returns the error, this file
-//! can be deleted; `port_test.rs` is still needed.
+//! can be deleted; the test of the port in `diagnosis.rs` is still needed.
 
 use std::io;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use futures_util::{AsyncReadExt as _, AsyncWriteExt as _};
 use rustls::pki_types::{ServerName, UnixTime};
 use rustls::{AlertDescription, CertificateError, Error as RustlsError, InvalidMessage};
 
-use super::port_test::WORD;
+use super::WORD;
 use crate::connect_string::HostPort;
 use crate::tls::{CertificateRequest, HandshakeConfig, TlsOptions, TlsProblem};
 

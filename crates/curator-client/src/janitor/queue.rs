@@ -17,7 +17,7 @@ use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::timer::Timer;
+use crate::time::Timer;
 
 /// A job, with the ids of its ledger entries.
 pub(super) enum Job {

@@ -6,15 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Session;
-use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::diagnosis::Diagnosis;
 use crate::error::Error;
 use crate::link::Link;
 use crate::options::SessionOptions;
-use crate::reactor;
-use crate::spawner::Panicked;
-use crate::timer::{Deadline, Timer};
+use crate::runtime::{self, Panicked};
+use crate::time::{ClockInstant, Deadline, Timer};
 use crate::tls::TlsFailure;
 use crate::transport::{ConnectFailure, Unauthenticated};
 
@@ -104,7 +102,7 @@ impl Session {
         timer: &Timer,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(Self, Arc<HostPort>), OpenFailure> {
-        reactor::start().map_err(OpenFailure::no_descriptors)?;
+        runtime::start_event_loop().map_err(OpenFailure::no_descriptors)?;
         let (link, connect_sent) = Link::open(options, timer, diagnosis).await?;
         let server = Arc::clone(link.server());
         Ok((Self::new(epoch, link, connect_sent, options, timer), server))

@@ -12,7 +12,6 @@ use futures_util::future::{OptionFuture, join};
 use super::Session;
 use super::turns::HoldUntilWoken;
 use crate::acl::Acl;
-use crate::clock::ClockInstant;
 use crate::error::{Error, Outcome, Result, SessionEnd};
 use crate::link::{Link, Watch};
 use crate::operation::{
@@ -22,6 +21,7 @@ use crate::operation::{
 use crate::path::ZPath;
 use crate::source::watch;
 use crate::text::Truncated;
+use crate::time::ClockInstant;
 use crate::transport::{Answer, ConfirmedBy, translate};
 
 /// The reply to a request that has been sent.

@@ -10,15 +10,14 @@ use tokio::task::unconstrained;
 
 use super::step::{Action, Event, Pace, SessionState};
 use super::{PendingCloses, Supervisor};
-use crate::clock::ClockInstant;
 use crate::connection::{Change, Connection};
 use crate::error::{Error, Result, SessionEnd};
 use crate::path::ZPath;
+use crate::runtime::{Panicked, caught};
 use crate::session::{OpenFailure, Session};
-use crate::spawner::{Panicked, caught};
 use crate::state::ConnectionState;
 use crate::text::Truncated;
-use crate::timer::Deadline;
+use crate::time::{ClockInstant, Deadline};
 use crate::transport::ConfirmedBy;
 
 impl Supervisor {

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::clock::ClockInstant;
 use crate::error::{Error, SessionEnd};
 use crate::journal::Doubt;
+use crate::time::ClockInstant;
 use crate::transport::{ConfirmedBy, LinkEnd};
 
 /// What is known about the connection of a session.

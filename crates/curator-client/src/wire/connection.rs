@@ -18,12 +18,11 @@ use super::reply::{Body, Reply};
 use super::request::{Request, WatchKind, ping};
 use super::route::Socket;
 use super::watches::{Fired, OneShotKind, Watches};
-use crate::clock::ClockInstant;
 use crate::codec::{EVENT_XID, Malformed, PING_XID};
 use crate::path::ZPath;
 use crate::process::Process;
 use crate::source::watch;
-use crate::timer::Timer;
+use crate::time::{ClockInstant, Timer};
 use crate::transport::{Answer, ErrorCode, LinkEnd, RequestError};
 
 /// The maximum number of frames that one poll reads, so that other tasks of the runtime get their

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::clock::ClockInstant;
+use crate::time::ClockInstant;
 
 /// The times of one connection, with the limits of `zookeeper-client`: a simulated client must give
 /// up a silent server when the client that users run does.

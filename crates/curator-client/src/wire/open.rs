@@ -15,15 +15,14 @@ use super::reply::connect_response;
 use super::route::{EndedBy, Route, Socket, secure};
 use super::sasl::{Exchange, SaslFailure};
 use super::session::{Link, SessionKey};
-use crate::clock::ClockInstant;
 use crate::codec::ConnectRequest;
 use crate::connect_string::HostPort;
 use crate::diagnosis::{Diagnosis, NO_REPLY};
 use crate::options::SessionOptions;
 use crate::pass::{Connect, Failed, Pass, Target, share};
 use crate::process::InProcess;
-use crate::spawner::Spawner;
-use crate::timer::{Deadline, Timer};
+use crate::runtime::Spawner;
+use crate::time::{ClockInstant, Deadline, Timer};
 #[cfg(feature = "native")]
 use crate::transport::Awaiting;
 use crate::transport::{ConnectFailure, ErrorCode, Granted, RequestError};

@@ -26,10 +26,10 @@ use crate::connect_string::HostPort;
 use crate::options::SessionOptions;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 use crate::sasl::Mechanism;
+#[cfg(feature = "sasl-gssapi")]
+use crate::sasl::ticket;
 #[cfg(feature = "sasl-digest-md5")]
 use crate::source;
-#[cfg(feature = "sasl-gssapi")]
-use crate::ticket;
 use crate::transport::Unauthenticated;
 
 /// One exchange. Without SASL, there is none.

@@ -28,13 +28,13 @@
 //! | its option to skip the check of the host name is `unsafe`, and wrong for TLS 1.3 | not used |
 //! | an empty reply to SASL counts as success, so that a session may have no identity | [`connection`]: the first probe of a connection verifies the identity |
 //! | the user name of DIGEST-MD5 is not quoted, and Latin-1 text is hashed as UTF-8 | `sasl.rs`: refused |
-//! | it does not report why GSSAPI cannot start | `ticket.rs`: checks for the ticket first |
+//! | it does not report why GSSAPI cannot start | `sasl.rs`: checks for the ticket first |
 //! | a TTL of less than a millisecond becomes no TTL at all | [`connection`]: refused |
 //! | dropping the last handle closes the session only in the background | `connection.rs`: `close` waits for the server's confirmation |
 //! | it uses freed memory when a persistent watcher is dropped while events are on the way, and a watch is set on their path | [`recursive_watch`]: an answered request between the removal and the next watch, in a session without one-shot watches |
 //! | the same happens with one-shot watches of both kinds that are dropped on one path | [`unfired`]: the next watch there waits for two answered requests; with a watch request in flight, the connection is closed |
 //! | a persistent watcher panics when it is polled after the end of its connection, and is not set again on the next one | [`recursive_watch`]: ends the watch at any session event |
-//! | its event loop (`async-io`) never works in a process that had no descriptor left at its first use | `reactor.rs`: starts it when enough descriptors are free |
+//! | its event loop (`async-io`) never works in a process that had no descriptor left at its first use | `runtime.rs`: starts it when enough descriptors are free |
 //! | `Client::lock` leaks its node when cancelled | not used |
 
 pub(crate) mod connection;

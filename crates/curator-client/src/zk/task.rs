@@ -27,9 +27,9 @@ use zookeeper_client::{SessionState, StateWatcher};
 use super::in_place::InPlace;
 pub(crate) use super::in_place::Work;
 use super::unfired::UnfiredWatches;
-use crate::clock::ClockInstant;
 use crate::process::{InProcess, Process};
 use crate::source::watch;
+use crate::time::ClockInstant;
 use crate::transport::LinkEnd;
 
 /// A handle to the task of one connection.

@@ -8,7 +8,7 @@ use libgssapi::context::{ClientCtx, CtxFlags, SecurityContext as _};
 use libgssapi::error::Error;
 
 use super::{SaslFailure, Step};
-use crate::ticket;
+use crate::sasl::ticket;
 use crate::transport::Unauthenticated;
 
 /// The bit of a server that offers to continue without a security layer, and the client's choice of

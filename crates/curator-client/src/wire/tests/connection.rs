@@ -17,7 +17,7 @@ use super::super::session::{Link, SessionKey};
 use super::{path, stat};
 use crate::link::{RecursiveWatch, Watch};
 use crate::simulation::{self, Connected, Network};
-use crate::timer::Timer;
+use crate::time::Timer;
 use crate::transport::{ErrorCode, LinkEnd, RequestError};
 
 #[derive(Default)]

@@ -237,7 +237,7 @@ mod tests {
     use crate::diagnosis::Diagnosis;
     use crate::options::SessionOptions;
     use crate::pass::Target;
-    use crate::timer::{Deadline, Timer};
+    use crate::time::{Deadline, Timer};
     use crate::zk::connection::Unverified;
 
     const SHARE: Duration = Duration::from_secs(4);

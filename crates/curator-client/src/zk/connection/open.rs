@@ -12,7 +12,6 @@ use zookeeper_client::{
 
 use super::hosts::Opening;
 use super::{Link, Unverified};
-use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::diagnosis::Diagnosis;
 use crate::options::{Credentials, SessionOptions};
@@ -20,7 +19,7 @@ use crate::pass::{Pass, Target, share};
 use crate::path::ZPath;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 use crate::sasl::{Mechanism, SaslOptions};
-use crate::timer::Timer;
+use crate::time::{ClockInstant, Timer};
 #[cfg(feature = "tls")]
 use crate::tls::Certificates;
 use crate::transport::{

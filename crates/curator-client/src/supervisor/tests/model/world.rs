@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::clock::ClockInstant;
 use crate::session_lease::LeaseArithmetic;
 use crate::state::ConnectionState;
 use crate::supervisor::step::{Action, Event, Pace, SessionState};
+use crate::time::ClockInstant;
 use crate::transport::{ConfirmedBy, LinkEnd, end_by_grant};
 
 /// The session timeout. The lease computes in 32 parts of it, so that each part is one nanosecond.

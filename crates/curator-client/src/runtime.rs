@@ -1,11 +1,29 @@
-//! Starts the tasks of a client, and catches their panics.
+//! What a client runs on: the tasks of its runtime, whose panics are caught, and the event loop of
+//! `async-io`, which serves all connections of the process.
+//!
+//! The first use of the event loop starts it, with a thread and three descriptors (four on a system
+//! without `eventfd`), and panics if it cannot get them. If only the thread could not be created,
+//! the next use starts the event loop. A missing descriptor is worse: the thread exists by then,
+//! also tries to start the event loop, and ends with the same panic. The thread is never restarted,
+//! and no connection of the process ever works. So the first attempt to connect checks for enough
+//! descriptors, and starts the event loop.
+//!
+//! A forked child has a copy of the event loop without its thread, over the same `epoll` instance:
+//! it is unusable there.
 
+use std::io;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::task::{Context, Waker};
+use std::time::Duration;
 
+use async_io::Timer;
 use futures_util::FutureExt as _;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
+use crate::process::Process;
 use crate::text::panic_message;
 
 /// Starts tasks on the runtime of a client. In a simulation, they belong to the process that has
@@ -83,6 +101,44 @@ pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Pani
         .map_err(|panic| Panicked {
             message: panic_message(&*panic),
         })
+}
+
+/// Locked while the event loop is being started.
+static STARTING: Mutex<()> = Mutex::new(());
+/// The process in which [`start_event_loop`] has started the event loop.
+static STARTED: OnceLock<Process> = OnceLock::new();
+
+/// Whether the event loop was started in the process from which this one was forked. Takes no lock.
+pub(crate) fn event_loop_has_forked() -> bool {
+    STARTED.get().is_some_and(|process| process.has_forked())
+}
+
+/// Starts the event loop, unless an earlier call has. Fails if the process has too few free
+/// descriptors.
+///
+/// # Panics
+///
+/// If the thread of the event loop cannot be started. The next call tries again.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a timer of `async-io`, which a simulation does not have"
+)]
+pub(crate) fn start_event_loop() -> io::Result<()> {
+    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if STARTED.get().is_none() {
+        #[cfg(unix)]
+        let four_descriptors = (io::pipe()?, io::pipe()?);
+        #[cfg(unix)]
+        drop(four_descriptors);
+        // Polling a timer registers it with the event loop, which starts it.
+        let mut timer = Timer::after(Duration::from_secs(1));
+        let _pending = Future::poll(
+            Pin::new(&mut timer),
+            &mut Context::from_waker(Waker::noop()),
+        );
+        let _ = STARTED.set(Process::current());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
