@@ -133,7 +133,6 @@ mod codec;
 #[doc(hidden)]
 pub mod codec;
 mod connect_string;
-mod connection;
 #[allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

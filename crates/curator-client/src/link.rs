@@ -35,7 +35,7 @@ pub(crate) use crate::zk::recursive_watch::Removals;
 #[derive(Clone)]
 pub(crate) enum Link {
     #[cfg(feature = "zookeeper-client")]
-    Crate(zk::connection::Link),
+    Crate(zk::link::Link),
     #[cfg(feature = "native")]
     Wire(wire::Link),
 }
@@ -53,7 +53,7 @@ pub(crate) enum LinkTask {
 #[derive(Clone)]
 pub(crate) enum SessionKey {
     #[cfg(feature = "zookeeper-client")]
-    Crate(zk::connection::SessionKey),
+    Crate(zk::link::SessionKey),
     #[cfg(feature = "native")]
     Wire(wire::SessionKey),
 }
@@ -113,8 +113,7 @@ impl Link {
         match Chosen::of(options) {
             #[cfg(feature = "zookeeper-client")]
             Chosen::Crate => {
-                let (link, connect_sent) =
-                    zk::connection::Link::open(options, timer, diagnosis).await?;
+                let (link, connect_sent) = zk::link::Link::open(options, timer, diagnosis).await?;
                 Ok((Self::Crate(link), connect_sent))
             }
             #[cfg(feature = "native")]

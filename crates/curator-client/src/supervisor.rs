@@ -1,6 +1,7 @@
 //! The task that keeps a session alive, and opens a new session when it is lost.
 
 mod keep;
+mod resume;
 mod step;
 
 use std::future::ready;
@@ -12,8 +13,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::task::JoinSet;
 
+use self::resume::close_session;
 use crate::closing::Closing;
-use crate::connection::close_session;
 use crate::diagnosis::Diagnosis;
 use crate::error::{ClientEnd, SessionEnd};
 use crate::journal::Journal;

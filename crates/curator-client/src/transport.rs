@@ -14,8 +14,8 @@
 //!   not keep the session open.
 //! - A new connection proves nothing: its first [probe](crate::link::Link::probe) does.
 
-mod created;
 mod error;
+mod missing_stats;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,10 +24,10 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-#[cfg(feature = "native")]
-pub(crate) use self::created::MISSING_STAT;
-pub(crate) use self::created::with_stats;
 pub(crate) use self::error::{ErrorCode, RequestError, translate};
+#[cfg(feature = "native")]
+pub(crate) use self::missing_stats::MISSING_STAT;
+pub(crate) use self::missing_stats::with_stats;
 use crate::connect_string::HostPort;
 use crate::error::SessionEnd;
 use crate::path::ZPath;

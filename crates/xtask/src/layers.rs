@@ -31,7 +31,6 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["client"],
             &["janitor", "node"],
             &[
-                "connection",
                 "journal",
                 "session",
                 "session_lease",

@@ -8,9 +8,9 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::task::unconstrained;
 
+use super::resume::{Change, Connection};
 use super::step::{Action, Event, Pace, SessionState};
 use super::{PendingCloses, Supervisor};
-use crate::connection::{Change, Connection};
 use crate::error::{Error, Result, SessionEnd};
 use crate::path::ZPath;
 use crate::runtime::{Panicked, caught};

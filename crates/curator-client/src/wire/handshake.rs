@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 #[cfg(feature = "native")]
 use super::frames::InvalidLength;
+use super::link::SessionKey;
 use super::reply::Reply;
 use super::request::{Request, auth, sasl};
 use super::route::{Socket, secure};
 use super::sasl::{Exchange, SaslFailure, Step};
-use super::session::SessionKey;
 use crate::codec::{AUTH_XID, ConnectRequest, Malformed};
 use crate::connect_string::HostPort;
 use crate::options::{Credentials, SessionOptions};

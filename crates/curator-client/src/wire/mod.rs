@@ -10,7 +10,7 @@
 //! | `watches.rs` | which watches an event fires |
 //! | `heartbeat.rs` | when a connection is pinged, and when it is closed |
 //! | `connection.rs` | the requests in flight, and the end of a connection |
-//! | `session.rs` | the requests of a session |
+//! | `link.rs` | the requests of a session |
 //! | `handshake.rs` | the first frames of a connection; ends a new session whose handshake fails |
 //! | `sasl.rs` | authenticates a connection over SASL |
 //! | `open.rs` | opens a connection for a new session, or an existing one |
@@ -23,19 +23,19 @@ mod connection;
 mod frames;
 mod handshake;
 mod heartbeat;
+mod link;
 mod open;
 mod reply;
 mod request;
 mod route;
 mod sasl;
-mod session;
 #[cfg(feature = "native")]
 mod tcp;
 mod watches;
 
+pub(crate) use self::link::{Link, LinkTask, RecursiveWatch, SessionKey, Watch};
 pub(crate) use self::open::open;
 pub(crate) use self::route::Route;
-pub(crate) use self::session::{Link, LinkTask, RecursiveWatch, SessionKey, Watch};
 
 #[cfg(test)]
 mod tests;

@@ -11,10 +11,10 @@ use super::handshake::UnusedSession;
 use super::handshake::{
     HandshakeFailure, accepted, authenticate, receive, send_credentials, send_first_token,
 };
+use super::link::{Link, SessionKey};
 use super::reply::connect_response;
 use super::route::{EndedBy, Route, Socket, secure};
 use super::sasl::{Exchange, SaslFailure};
-use super::session::{Link, SessionKey};
 use crate::codec::ConnectRequest;
 use crate::connect_string::HostPort;
 use crate::diagnosis::{Diagnosis, NO_REPLY};

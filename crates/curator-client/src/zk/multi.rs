@@ -2,9 +2,9 @@
 
 use zookeeper_client::{Error as ZkError, MultiReadResult, MultiWriteError, MultiWriteResult};
 
-use super::connection::{Link, create_options, exists};
-use super::data::{from_stat, to_acl};
+use super::convert::{from_stat, to_acl};
 use super::in_place::start;
+use super::link::{Link, create_options, exists};
 use crate::error::{Error, Result};
 use crate::operation::{
     Created, MULTI_READ, ReadOperation, ReadResult, TRANSACTION, TransactionOperation,

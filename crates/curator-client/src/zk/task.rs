@@ -3,7 +3,7 @@
 //! `zookeeper-client` spawns one task for each session. Left alone, that task reconnects at its own
 //! pace, keeps the requests and watches of the old connection, and does not report the timeout that
 //! the next server grants. So the task is ended in the very poll in which it finds its connection
-//! broken, before it can establish the next connection. `connection.rs` then opens the next
+//! broken, before it can establish the next connection. `supervisor/resume.rs` then opens the next
 //! connection.
 //!
 //! The task is not a task of the runtime, but polled inline by its waker ([`InPlace`]): on the

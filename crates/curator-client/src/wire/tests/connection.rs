@@ -11,9 +11,9 @@ use tokio::runtime::Handle;
 use tokio::task::coop;
 
 use super::super::connection::Connection;
+use super::super::link::{Link, SessionKey};
 use super::super::route::Route;
 use super::super::route::Socket;
-use super::super::session::{Link, SessionKey};
 use super::{path, stat};
 use crate::link::{RecursiveWatch, Watch};
 use crate::simulation::{self, Connected, Network};

@@ -16,8 +16,8 @@ use futures_util::future::BoxFuture;
 use test_support::transcripts::{self, Recorded, transcripts};
 
 use super::super::frames::Frames;
+use super::super::link::Link;
 use super::super::reply::Reply;
-use super::super::session::Link;
 use super::connection::{Pipe, Read, open};
 use super::{STAT, node, path, reads, replies, stat, writes};
 use crate::acl::{Acl, AuthId, Permission};

@@ -1,6 +1,6 @@
 //! One connection of a session, with requests that are sent by the call.
 
-mod hosts;
+mod connect;
 mod open;
 
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use zookeeper_client::{
 };
 
 pub(crate) use self::open::SessionKey;
-use super::data::{from_acl, from_stat, to_acl};
+use super::convert::{from_acl, from_stat, to_acl};
 use super::in_place::start;
 use super::recursive_watch::{RecursiveWatch, Removals, requested};
 use super::task::SessionTask;

@@ -10,7 +10,7 @@ use zookeeper_client::{
     SessionInfo,
 };
 
-use super::hosts::Opening;
+use super::connect::Opening;
 use super::{Link, Unverified};
 use crate::connect_string::HostPort;
 use crate::diagnosis::Diagnosis;

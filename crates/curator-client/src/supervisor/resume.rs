@@ -1,4 +1,5 @@
-//! The connection of a session. When it breaks, this opens another one for the same session.
+//! Keeps a connection of a session: when it breaks, resumes the session over another one. Also closes
+//! a session on the servers.
 //!
 //! A session gets another connection only here, so every connection is checked: the session and the
 //! timeout that its server grants, and the time from which its replies count for the lease.
@@ -28,7 +29,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 type Resumed = Result<(Link, ClockInstant), LinkEnd>;
 
 /// Watches the connection of one session.
-pub(crate) struct Connection {
+pub(super) struct Connection {
     options: Arc<SessionOptions>,
     timer: Timer,
     journal: Arc<Journal>,
@@ -65,7 +66,7 @@ impl Stage {
 }
 
 /// A change of the connection.
-pub(crate) enum Change {
+pub(super) enum Change {
     Broken,
     /// The instant is a time before the connect request was sent. If the server has opened another
     /// session instead, the link belongs to that one, and [`Session::replace_link`] ends the
@@ -77,7 +78,7 @@ pub(crate) enum Change {
 
 impl Connection {
     /// For a session that has answered a probe over `link`.
-    pub(crate) fn new(
+    pub(super) fn new(
         options: &Arc<SessionOptions>,
         timer: &Timer,
         journal: &Arc<Journal>,
@@ -96,7 +97,7 @@ impl Connection {
     }
 
     /// Records that the connection has answered a probe.
-    pub(crate) fn confirmed(&mut self) {
+    pub(super) fn confirmed(&mut self) {
         if let Stage::Up { unproven, .. } = &mut self.stage {
             *unproven = None;
             self.answer_timeout = ANSWER_TIMEOUT;
@@ -105,7 +106,7 @@ impl Connection {
 
     /// Ends the connection, if there is one, because no reply has arrived over it for
     /// `answer_limit`.
-    pub(crate) fn end(&self, answer_limit: Duration) {
+    pub(super) fn end(&self, answer_limit: Duration) {
         if let Stage::Up { task, server, .. } = &self.stage {
             self.journal
                 .silent(&OpenFailure::silent(server, answer_limit));
@@ -119,7 +120,7 @@ impl Connection {
     ///
     /// Nothing is lost when the future is dropped. Dropping a `Change::Resumed` that it has
     /// returned closes the session.
-    pub(crate) async fn changed(&mut self) -> Change {
+    pub(super) async fn changed(&mut self) -> Change {
         match &mut self.stage {
             Stage::Up {
                 task,
@@ -245,7 +246,7 @@ async fn resume(
 /// If the session's connection is broken, this resumes the session to close it. If a server then
 /// opens another session instead, this closes that one, and cannot close the session of `link`. No
 /// connection is left when this returns.
-pub(crate) async fn close_session(
+pub(super) async fn close_session(
     options: Arc<SessionOptions>,
     timer: Timer,
     link: Link,

@@ -238,7 +238,7 @@ mod tests {
     use crate::options::SessionOptions;
     use crate::pass::Target;
     use crate::time::{Deadline, Timer};
-    use crate::zk::connection::Unverified;
+    use crate::zk::link::Unverified;
 
     const SHARE: Duration = Duration::from_secs(4);
 
