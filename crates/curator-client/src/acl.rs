@@ -11,8 +11,8 @@ use sha1::{Digest as _, Sha1};
 
 use crate::path::ZPath;
 
-/// Chooses the ACL of each node that a client creates: its own nodes and those of the locks,
-/// missing parents, and nodes of transactions. Set by
+/// Chooses the ACL of each node that a client creates: its own nodes, the nodes of locks, missing
+/// parents, and nodes of transactions. Set by
 /// [`CuratorClientBuilder::acl_provider`](crate::CuratorClientBuilder::acl_provider).
 ///
 /// Only [`CreateBuilder::with_acl`](crate::CreateBuilder::with_acl) and
@@ -51,8 +51,8 @@ use crate::path::ZPath;
 /// # drop(builder);
 /// ```
 pub trait AclProvider: fmt::Debug + Send + Sync + 'static {
-    /// The ACL of nodes for which [`acl_for_path`](Self::acl_for_path) returns `None`. It must have
-    /// at least one entry. Called once, when the client starts.
+    /// The ACL of nodes, if [`acl_for_path`](Self::acl_for_path) returns `None` for their paths. It
+    /// must have at least one entry. Called once, when the client starts.
     fn default_acl(&self) -> Arc<[Acl]>;
 
     /// The ACL of the node at `path`; `None` for the default one.
@@ -320,7 +320,7 @@ impl Acl {
         self.permission
     }
 
-    /// The identity to which they are granted.
+    /// The identity that has them.
     #[must_use]
     pub const fn auth_id(&self) -> &AuthId {
         &self.auth_id

@@ -282,7 +282,8 @@ impl CuratorClient {
     ///
     /// The policy applies to each call of the view, and to each recipe that is made with it: to its
     /// acquires, releases and requests, but not to work that must not end: a recipe's task never
-    /// gives up, nor does the client when it connects, nor when it deletes nodes in the background.
+    /// stops retrying, nor does the client when it connects, nor when it deletes nodes in the
+    /// background.
     ///
     /// Closing one of the views closes all.
     ///
@@ -304,7 +305,7 @@ impl CuratorClient {
         }
     }
 
-    /// The data of lock nodes for which the caller gives none.
+    /// The data of lock nodes, if the caller gives none.
     ///
     /// Unless the builder has set this data, it is the client's address, which is known as soon as
     /// the client has a session. Until then, and if the address cannot be found, the data is empty.
@@ -314,14 +315,14 @@ impl CuratorClient {
         self.inner.lock_data.get()
     }
 
-    /// The ACL of nodes for which neither the caller nor the [`AclProvider`](crate::AclProvider)
-    /// gives one.
+    /// The ACL of nodes, if neither the caller nor the [`AclProvider`](crate::AclProvider) gives
+    /// one.
     #[must_use]
     pub fn default_acl(&self) -> &Arc<[Acl]> {
         &self.inner.acls.default
     }
 
-    /// The runtime on which this client runs, for tasks that belong to the client.
+    /// The runtime of this client, for tasks that belong to the client.
     #[must_use]
     pub fn runtime(&self) -> &Handle {
         self.inner.spawner.runtime()

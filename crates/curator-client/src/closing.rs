@@ -46,7 +46,7 @@ impl Closing {
         }
     }
 
-    /// Whether this is a copy in a forked child, in which the client has ended.
+    /// Whether this is a copy in a forked child, where the client has ended.
     pub(crate) fn has_forked(&self) -> bool {
         self.process.has_forked()
     }

@@ -12,7 +12,7 @@ const DEFAULT_PORT: u16 = 2181;
 
 /// The servers of an ensemble and a chroot: `h1:2181,h2:2182,[::1]:2181/chroot`.
 ///
-/// The format is that of ZooKeeper's `ConnectStringParser`, but likely mistakes are refused:
+/// The format is the same as in ZooKeeper's `ConnectStringParser`, but likely mistakes are refused:
 ///
 /// - hosts are separated by commas, optionally with spaces around them; a host must not be empty;
 /// - a host is a name, an IPv4 address, or an IPv6 address in square brackets, without a zone

@@ -181,7 +181,7 @@ impl<'a> Diagnosis<'a> {
             .collect()
     }
 
-    /// Reports `text` about the server to which a pass has connected.
+    /// Reports `text` about the server that a pass has connected to.
     pub(crate) fn report(&self, text: &str) {
         (self.report)(text);
     }

@@ -44,7 +44,7 @@ pub enum SessionEnd {
     /// The server refused the credentials of the session.
     AuthFailed,
     /// The session moved to a server that granted a shorter timeout than the session was opened
-    /// with. The locks of a session rely on one timeout, so the client gives the session up, and
+    /// with. The locks of a session rely on one timeout, so the client ends the session, and
     /// closes it on the servers. See [`SessionLease`](crate::SessionLease).
     TimeoutLowered {
         /// The timeout that this server granted.
@@ -63,7 +63,7 @@ pub enum SessionEnd {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientEnd {
-    /// The runtime on which it was started has shut down.
+    /// Its runtime has shut down.
     RuntimeEnded,
     /// The task that keeps its session alive has panicked: a bug.
     Panicked {
@@ -146,7 +146,7 @@ pub enum Error {
         /// What would have been accepted.
         expected: &'static str,
     },
-    /// The client was not connected when its retry policy gave up.
+    /// The client was not connected when its retry policy allowed no further attempt.
     #[error("no session with {connect_string:?} within {after:?}: {cause}")]
     ConnectFailed {
         /// Where the client tried to connect.
@@ -236,7 +236,7 @@ pub enum Error {
         /// Why the client ended.
         end: ClientEnd,
     },
-    /// This process was forked from a process in which a client had begun to connect. Neither that
+    /// This process was forked from a process whose client had begun to connect. Neither that
     /// client nor a new one works here: they would share the connections of the other process.
     /// Start a program (`exec`), or fork before the first client starts.
     #[error(
@@ -461,7 +461,7 @@ fn within(after: Duration) -> String {
     }
 }
 
-/// Whose ACL the server checks: that of the operation's node, or of its parent.
+/// The node whose ACL the server checks: the operation's node, or its parent.
 fn with_acl(operation: &str) -> &'static str {
     match operation {
         "create" | "delete" => "parent",

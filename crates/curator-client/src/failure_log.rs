@@ -1,5 +1,5 @@
-//! Which failures are logged, and when: of a background task, a changed one immediately, an unchanged
-//! one at growing intervals, and the recovery once; of the connection, one a minute.
+//! Which failures are logged, and when: of a background task, a changed one immediately, an
+//! unchanged one at growing intervals, and the recovery once; of the connection, one a minute.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fmt::{Display, Write as _};

@@ -104,9 +104,9 @@ impl Janitor {
     }
 
     /// Deletes nodes of `session`, several in one transaction. The request is sent before this
-    /// returns, which needs no runtime. Each node is then pending, or given up, individually.
+    /// returns, which needs no runtime. Each node is then pending, or refused, individually.
     ///
-    /// Holds `keep_alive` until all nodes are deleted or given up. For watches on the nodes:
+    /// Holds `keep_alive` until all nodes are deleted or refused. For watches on the nodes:
     /// dropping a watch earlier would cost a request to remove it from the server.
     pub fn delete_owned(
         &self,
@@ -117,7 +117,7 @@ impl Janitor {
         self.finish(Deletion::new(session, nodes), keep_alive);
     }
 
-    /// Continues a deletion until each of its nodes is deleted or given up. Otherwise like
+    /// Continues a deletion until each of its nodes is deleted or refused. Otherwise like
     /// [`delete_owned`](Self::delete_owned).
     pub fn finish(&self, mut deletion: Deletion, keep_alive: Option<Box<dyn Send>>) {
         if deletion.left().is_empty() || deletion.session().end().is_some() {
@@ -212,15 +212,15 @@ impl Janitor {
         }
     }
 
-    /// The number of deletes that are neither done nor given up.
+    /// The number of deletes that are neither done nor refused.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.ledger.pending()
     }
 
-    /// Lists the deletes that are not done yet, oldest first, including those that the server
-    /// refuses. A refused delete stays listed until its session is over, or, if it has no session,
-    /// while it is among the latest thousand.
+    /// Lists the deletes that are not done yet, oldest first, including refused ones. A refused
+    /// delete stays listed until its session ends, or, if it has no session, while it is among the
+    /// latest thousand.
     #[must_use]
     pub fn pending_deletes(&self) -> Vec<PendingDelete> {
         self.ledger.deletes()
@@ -242,7 +242,7 @@ impl Janitor {
         self.ledger.idle().await;
     }
 
-    /// Waits until the deletes below `dir` that are pending now are done or given up. Returns the
+    /// Waits until the deletes below `dir` that are pending now are done or refused. Returns the
     /// refused deletes below `dir` whose sessions are alive, including earlier ones, oldest first.
     ///
     /// # Cancel safety

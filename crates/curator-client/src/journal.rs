@@ -168,7 +168,7 @@ impl Journal {
         tracing::debug!(
             client,
             cause = &*Truncated(cause).to_string(),
-            "the connection is given up"
+            "the connection is closed"
         );
     }
 
@@ -256,8 +256,8 @@ impl Journal {
     pub(crate) fn confirmed<'a>(&'a self, session: &'a Session) -> impl FnOnce() + Send + use<'a> {
         self.meter.confirmed(|| session.lease().remaining());
         // Usually there is no outage, and nothing to record.
-        let is_over = self.record.borrow().outage.is_some();
-        let ended = is_over.then(|| {
+        let has_outage = self.record.borrow().outage.is_some();
+        let ended = has_outage.then(|| {
             self.change(|record| {
                 let is_resumed = std::mem::take(&mut record.is_resumed);
                 record.resumed += u64::from(is_resumed);

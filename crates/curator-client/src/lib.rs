@@ -2,7 +2,7 @@
 //!
 //! A [`CuratorClient`] connects, retries by a [`RetryPolicy`], reports every [`ConnectionState`],
 //! and replaces its
-//! [`Session`] when the session is lost. Each session has a [`SessionLease`]: the time for which the session is
+//! [`Session`] when the session is lost. Each session has a [`SessionLease`]: how long the session is
 //! *certainly* alive, also without a connection. The locks of `curator-recipes` are built on this
 //! crate.
 //!

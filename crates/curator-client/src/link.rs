@@ -49,7 +49,7 @@ pub(crate) enum LinkTask {
     Wire(wire::LinkTask),
 }
 
-/// The key by which a session is resumed. Holding it does not keep the session open.
+/// The key that resumes a session. Holding it does not keep the session open.
 #[derive(Clone)]
 pub(crate) enum SessionKey {
     #[cfg(feature = "zookeeper-client")]
@@ -133,7 +133,7 @@ impl Link {
         of_either!(self, link => link.session_timeout())
     }
 
-    /// The key by which this connection's session can be resumed.
+    /// The key that resumes this connection's session.
     pub(crate) fn session_key(&self) -> SessionKey {
         match self {
             #[cfg(feature = "zookeeper-client")]

@@ -10,13 +10,13 @@ pub(crate) use self::unmeasured::{Begun, ClientMeter};
 
 #[cfg(feature = "metrics")]
 mod measured {
-    //! Measures clients. Clients with the same name, and all clients without one, share their series: a
-    //! gauge is the sum of its clients.
+    //! Measures clients. Clients with the same name, and all clients without one, share their
+    //! series: a gauge is the sum of its clients.
     //!
     //! A recorder cannot remove a series, so a client that is closed leaves its series behind:
-    //! `curator_client_open` then tells it apart from a client without a connection. The gauges are set
-    //! to the sums at each change and at each probe, because a program may install its recorder after
-    //! it has started a client.
+    //! `curator_client_open` then tells it apart from a client without a connection. The gauges are
+    //! set to the sums at each change and at each probe, because a program may install its recorder
+    //! after it has started a client.
 
     use std::collections::{BTreeMap, BTreeSet};
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,8 +36,8 @@ mod measured {
 
     const LOST_REASONS: [&str; 3] = ["lease-over", "expired", "other"];
 
-    /// Describes the metrics of clients to the recorder, for the `HELP` lines of Prometheus. Call it
-    /// after you have installed the recorder; `curator_recipes::describe_metrics` includes this.
+    /// Describes the metrics of clients to the recorder, for the `HELP` lines of Prometheus. Call
+    /// it after you have installed the recorder; `curator_recipes::describe_metrics` includes this.
     pub fn describe_metrics() {
         describe_gauge!(
             "curator_client_open",

@@ -93,7 +93,7 @@ pub struct Stat {
     reason = "the arguments of ZooKeeper's create; callers write them in full"
 )]
 pub struct NodeSpec {
-    /// The path; for a sequential node, the path to which the number is appended.
+    /// The path; for a sequential node, without the number that the server appends.
     pub path: ZPath,
     /// The data.
     pub data: Arc<[u8]>,

@@ -1,4 +1,5 @@
-//! The options of a client's sessions, validated by the builder, and the default data of lock nodes.
+//! The options of a client's sessions, validated by the builder, and the default data of lock
+//! nodes.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};

@@ -45,7 +45,7 @@ pub(crate) enum Failed {
     /// Over SASL, the server has not authenticated the client, or itself.
     #[cfg_attr(
         not(feature = "native"),
-        expect(dead_code, reason = "our own transport returns it")
+        expect(dead_code, reason = "this crate's own transport returns it")
     )]
     Unauthenticated(Unauthenticated),
     /// The attempt failed before its time had passed. The server at these addresses is examined.

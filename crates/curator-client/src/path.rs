@@ -16,8 +16,8 @@ use crate::text::debug_as_text;
 /// [`CuratorClient::resolve`], which adds the chroot and the namespace, or by
 /// [`on_server`](Self::on_server), which adds neither.
 ///
-/// The rules are those of ZooKeeper's `PathUtils.validatePath`, which the server applies to every
-/// request:
+/// The rules are the same as in ZooKeeper's `PathUtils.validatePath`, which the server applies to
+/// every request:
 ///
 /// - it starts with `/`, and only the root ends with it;
 /// - no part between two slashes is empty, `.` or `..`;

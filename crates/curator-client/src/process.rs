@@ -192,7 +192,7 @@ mod tests {
     fn without_a_page_each_descendant_is_another_process() {
         // In a child, as this cannot be undone.
         let is_so_without_page = is_so_in_forked_child(|| {
-            generation::tests::give_up();
+            generation::tests::use_no_page();
             Process::current() == Process::by_id() && descendants_are_other_processes()
         });
         assert!(is_so_without_page);

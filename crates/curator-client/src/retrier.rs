@@ -59,7 +59,7 @@ impl Retrier {
     ///
     /// # Errors
     ///
-    /// `error` itself when it cannot be retried or the policy gives up; [`Error::Closed`],
+    /// `error` itself when it cannot be retried or the policy allows no retry; [`Error::Closed`],
     /// [`Error::ClientEnded`] or [`Error::Forked`] as soon as the client closes or has ended.
     ///
     /// # Cancel safety
@@ -80,7 +80,7 @@ impl Retrier {
     }
 
     /// Like [`pause`](Self::pause), for a failure that is not an [`enum@Error`]. Returns `false`
-    /// when the policy gives up.
+    /// when the policy allows no retry.
     ///
     /// # Errors
     ///
@@ -115,7 +115,8 @@ impl Retrier {
         Ok(true)
     }
 
-    /// The number of consecutive failures, including the one at which the policy gave up.
+    /// The number of consecutive failures, including the last one, after which the policy allowed
+    /// no retry.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures

@@ -16,8 +16,8 @@ pub use self::backoff::BackoffRetry;
 pub use self::configured::ConfiguredRetryPolicy;
 use crate::error::{Error, InvalidRetryPolicy};
 
-/// Decides how long to wait before the next attempt, or to give up. Pure: a policy never sleeps; a
-/// [`Retrier`](crate::Retrier) does.
+/// Decides how long to wait before the next attempt, or that there is none. Pure: a policy never
+/// sleeps; a [`Retrier`](crate::Retrier) does.
 ///
 /// A client has a policy
 /// ([`CuratorClientBuilder::retry_policy`](crate::CuratorClientBuilder::retry_policy)), and a view
@@ -47,7 +47,7 @@ use crate::error::{Error, InvalidRetryPolicy};
 ///
 /// use curator_client::{RetryContext, RetryPolicy};
 ///
-/// /// Retries twice, almost immediately, then gives up.
+/// /// Retries twice, almost immediately, then stops.
 /// #[derive(Debug)]
 /// struct Impatient;
 ///
@@ -61,7 +61,7 @@ use crate::error::{Error, InvalidRetryPolicy};
 /// assert_eq!(Impatient.next_delay(&RetryContext::new(2, Duration::ZERO)), None);
 /// ```
 pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
-    /// Returns the wait before the next attempt; `None` to give up.
+    /// Returns the wait before the next attempt; `None` to make none.
     ///
     /// A policy counts consecutive failures: a success resets the count.
     fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration>;
@@ -482,7 +482,7 @@ impl<'a> RetryContext<'a> {
 }
 
 /// Makes a retry policy of a closure that returns the pause before the next attempt, or `None` to
-/// give up.
+/// make none.
 ///
 /// The rules of [`RetryPolicy`] apply. The policies of this crate can be parts of a closure:
 ///
@@ -491,7 +491,7 @@ impl<'a> RetryContext<'a> {
 ///
 /// use curator_client::{Error, RetryContext, RetryForever, RetryPolicy, retry_fn};
 ///
-/// // Waits through an outage, but gives up if a server is overloaded.
+/// // Waits through an outage, but stops if a server is overloaded.
 /// let patient = RetryForever::new(Duration::from_millis(500))?;
 /// let policy = retry_fn(move |failed| match failed.error() {
 ///     Some(Error::Throttled { .. }) => None,

@@ -105,7 +105,7 @@ pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Pani
 
 /// Locked while the event loop is being started.
 static STARTING: Mutex<()> = Mutex::new(());
-/// The process in which [`start_event_loop`] has started the event loop.
+/// The process where [`start_event_loop`] has started the event loop.
 static STARTED: OnceLock<Process> = OnceLock::new();
 
 /// Whether the event loop was started in the process from which this one was forked. Takes no lock.

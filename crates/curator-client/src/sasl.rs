@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 /// How a client authenticates by SASL (RFC 4422). Set by
 /// [`CuratorClientBuilder::sasl`](crate::CuratorClientBuilder::sasl).
 ///
-/// Each connection of a session is authenticated, also one over which the session is resumed. The
+/// Each connection of a session is authenticated, also one that resumes the session. The
 /// client then has an identity in the scheme `sasl`, which ACLs name: `AuthId::new("sasl",
 /// "orders")`.
 ///
@@ -234,12 +234,12 @@ fn check_principal(server: &str) -> Result<()> {
 
 #[cfg(feature = "sasl-gssapi")]
 pub(crate) mod ticket {
-    //! Starts GSSAPI with a server's name, and so looks for a Kerberos ticket before a connection is
-    //! opened.
+    //! Starts GSSAPI with a server's name, and so looks for a Kerberos ticket before a connection
+    //! is opened.
     //!
     //! Both transports need the ticket once they are connected. But `zookeeper-client` reports a
-    //! missing one only as "no hosts", and contacts the key distribution centre, if necessary, on the
-    //! thread that polls it. After this look-up, the ticket is in the cache.
+    //! missing one only as "no hosts", and contacts the key distribution centre, if necessary, on
+    //! the thread that polls it. After this look-up, the ticket is in the cache.
 
     use libgssapi::context::{ClientCtx, CtxFlags};
     use libgssapi::credential::{Cred, CredUsage};
@@ -251,11 +251,11 @@ pub(crate) mod ticket {
     use super::{Mechanism, SaslOptions};
     use crate::connect_string::HostPort;
 
-    /// Returns why a client that authenticates by Kerberos has no ticket for `server`; `None` if it has
-    /// one.
+    /// Returns why a client that authenticates by Kerberos has no ticket for `server`; `None` if it
+    /// has one.
     ///
-    /// The Kerberos library is called on a thread for blocking work, which does not delay the end of
-    /// the process.
+    /// The Kerberos library is called on a thread for blocking work, which does not delay the end
+    /// of the process.
     pub(crate) async fn missing(sasl: Option<&SaslOptions>, server: &HostPort) -> Option<String> {
         let Some(Mechanism::Gssapi { server: principal }) = sasl.map(|sasl| &sasl.mechanism) else {
             return None;

@@ -146,7 +146,7 @@ impl Session {
         self.inner.timeout
     }
 
-    /// The lease: the time for which the session is certainly alive.
+    /// The lease: how long the session is certainly alive.
     #[must_use]
     pub fn lease(&self) -> &SessionLease {
         &self.inner.lease
@@ -402,7 +402,7 @@ impl Session {
 
     /// Ends the session for all handles. The first reason is kept.
     ///
-    /// Returns the session's connection, over which the caller can close the session. Dropping the
+    /// Returns the session's connection: the caller can close the session over it. Dropping the
     /// connection also closes it.
     pub(crate) fn finish(&self, end: SessionEnd) -> Option<Link> {
         self.end_for_all(end);

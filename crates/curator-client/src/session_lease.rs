@@ -1,5 +1,4 @@
-//! The lease: the time for which a session is certainly alive, computed from the times of its
-//! probes.
+//! The lease: how long a session is certainly alive, computed from the times of its probes.
 //!
 //! # Why this holds
 //!
@@ -35,7 +34,7 @@
 //! before that request, the follower asked the leader about the session, in the same stream. The
 //! accepted connect alone does not prove that: a follower stores such questions by session, and may
 //! accept a connect by the leader's reply about an earlier connect of this session, whose
-//! connection was given up. Without this rule, a session that resumes near the end of its lease
+//! connection was abandoned. Without this rule, a session that resumes near the end of its lease
 //! would lose the lease before a second probe is answered.
 //!
 //! The leader of this connection may be deposed, and its successor may have started the session's T
@@ -50,7 +49,7 @@
 //!
 //! This holds without an assumption about deposed leaders. A reply proves the commit if it contains
 //! the result of the write, also the failure of a check: the leader checks first that the session
-//! is alive, and proposes a failed transaction too. Any other reply is that of a server that has
+//! is alive, and proposes a failed transaction too. Any other reply comes from a server that has
 //! refused the write, or has failed before it proposed the write. Then only the leader has
 //! confirmed the session, and the lease counts from c - G: a deposed leader then has as much time
 //! to stop answering as by the rule for probes, see below.
@@ -95,10 +94,10 @@ use crate::text::debug_line;
 use crate::time::ClockInstant;
 use crate::transport::{AwaitedGrant, ConfirmedBy};
 
-/// The time for which a session is certainly alive.
+/// How long a session is certainly alive.
 ///
 /// A ZooKeeper client finds out that its session has expired only when it reaches a server again,
-/// and client libraries give a session up some time *after* the servers may have expired it: in the
+/// and client libraries abandon a session some time *after* the servers may have expired it: in the
 /// meantime two processes can hold one lock. (Curator has the same gap; see its
 /// `ConnectionStateErrorPolicy` and its tech note on lost locks.) The lease ends before any server
 /// can have expired the session. Chubby gave its clients such a lease; ZooKeeper does not, so this
@@ -126,7 +125,7 @@ use crate::transport::{AwaitedGrant, ConfirmedBy};
 ///   the server has answered the handshake and the first ping, even while the client's runtime is
 ///   blocked. The session can end on the servers while the lease is still valid if one of these
 ///   conditions lasts for as long as the shorter timeout: the connection breaks, or the attempt is
-///   given up, before these replies arrive, and the client reaches no other server after that; the
+///   abandoned, before these replies arrive, and the client reaches no other server after that; the
 ///   whole process is stopped between sending the handshake and reading the replies; the thread of
 ///   `async-io`, which reads for all connections of the process, is blocked; or, with SASL, the
 ///   client's runtime is blocked. With `Transport::Native`, a thread that reads the lease first
@@ -139,11 +138,11 @@ use crate::transport::{AwaitedGrant, ConfirmedBy};
 /// - Clocks *run* equally fast on client and leader, to one part in 16. They need not show the same
 ///   time.
 /// - A leader that was deposed without knowing it stops answering `sync`, which no quorum confirms,
-///   within 3/8 of the session timeout after its successor took over. Normally followers give up a
-///   silent leader, and the leader silent followers, after `syncLimit` ticks, at most two ticks
-///   apart; so a session timeout of 6 `tickTime` is enough.
+///   within 3/8 of the session timeout after its successor took over. Normally followers leave a
+///   silent leader, and the leader drops silent followers, after `syncLimit` ticks, at most two
+///   ticks apart; so a session timeout of 6 `tickTime` is enough.
 /// - Any two quorums of the ensemble have a server in common. This excludes an oracle quorum
-///   (`oraclePath`), in which one of two servers may continue alone.
+///   (`oraclePath`), where one of two servers may continue alone.
 ///
 /// If an assumption fails, or a request that was sent while the lease was valid arrives after its
 /// end, only a fencing token protects.
@@ -357,9 +356,9 @@ impl LeaseArithmetic {
     /// decreases.
     pub(crate) fn probe_answered(&mut self, sent: ClockInstant, now: ClockInstant) {
         // A caller that has seen the end of the lease relies on it.
-        let is_over = now >= self.valid_until();
+        let has_ended = now >= self.valid_until();
         // A newer probe proves everything that an older one can prove. This also skips duplicates.
-        if is_over || sent <= self.newest_sent || sent > now {
+        if has_ended || sent <= self.newest_sent || sent > now {
             return;
         }
         self.newest_sent = sent;

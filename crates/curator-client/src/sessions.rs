@@ -1,4 +1,4 @@
-//! The sessions of a client, one of which is current at a time.
+//! The sessions of a client. One at a time is current.
 
 use std::sync::Arc;
 use std::time::Duration;

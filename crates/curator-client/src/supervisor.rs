@@ -131,7 +131,7 @@ impl Supervisor {
         }
         tokio::select! {
             biased;
-            confirmed = pending_closes.fold(true, |all, is_over| ready(all & is_over)) => Some(confirmed),
+            confirmed = pending_closes.fold(true, |all, has_ended| ready(all & has_ended)) => Some(confirmed),
             () = self.timer.sleep(self.options.close_timeout) => Some(false),
         }
     }

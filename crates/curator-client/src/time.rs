@@ -1,5 +1,5 @@
-//! The clock of the session leases, deadlines, and timers. The timers also work outside the runtime,
-//! and while tokio's clock is paused.
+//! The clock of the session leases, deadlines, and timers. The timers also work outside the
+//! runtime, and while tokio's clock is paused.
 
 use std::future::Future;
 use std::ops::Add;
@@ -29,7 +29,7 @@ use crate::source;
 /// safe.
 ///
 /// Instants of different machines, or of different processes, cannot be compared. In a simulation
-/// (the feature `simulation`), the clock is that of the simulation, and begins with it.
+/// (the feature `simulation`), the clock is simulated, and begins with the simulation.
 ///
 /// ```
 /// use std::time::Duration;
@@ -159,7 +159,7 @@ pub(crate) struct Timer {
     process: Process,
 }
 
-/// The longest time for which a timer is set, used for "forever".
+/// The longest time of a timer, used for "forever".
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
 impl Timer {

@@ -244,7 +244,7 @@ pub enum InvalidTlsOptions {
         /// What is wrong with it.
         reason: String,
     },
-    /// The private key is not that of the certificate.
+    /// The private key does not belong to the certificate.
     #[error(
         "the client key does not belong to the client certificate (to the first one, if it has several)"
     )]

@@ -83,7 +83,7 @@ impl ConfirmedBy {
 /// What the write of a [probe](crate::link::Link::probe) creates if it must verify the identity,
 /// and nothing ever creates.
 pub(crate) const IDENTITY_NODE: &str = "/curator-client-asks-who-it-is";
-/// The version with which a check accepts any version.
+/// The version that makes a check accept any version.
 #[cfg(feature = "zookeeper-client")]
 pub(crate) const ANY_VERSION: i32 = -1;
 /// The version that no node has.
@@ -102,7 +102,7 @@ pub(crate) enum Unauthenticated {
         )),
         expect(
             dead_code,
-            reason = "only our own transport has servers authenticate themselves"
+            reason = "only this crate's own transport has servers authenticate themselves"
         )
     )]
     Server,
@@ -345,7 +345,7 @@ mod tests {
         let code = RequestError::Code;
         for (written, by) in [
             (Ok(()), Ok(ConfirmedBy::Quorum)),
-            // The check that always fails, and a root that this client may not read.
+            // The check that always fails, and a root that this client is not permitted to read.
             (failed(1, ErrorCode::BAD_VERSION), Ok(ConfirmedBy::Quorum)),
             (failed(0, ErrorCode::NO_AUTH), Ok(ConfirmedBy::Quorum)),
             (

@@ -185,7 +185,7 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets the policy by which failed operations are retried, including
+    /// Sets the policy for retries of failed operations, including
     /// [`connect`](Self::connect). Defaults to `ExponentialBackoffRetry` with a base of 100 ms and
     /// 3 retries. [`using_retry_policy`](crate::CuratorClient::using_retry_policy) sets another one
     /// for a single lock or recipe.
@@ -202,13 +202,14 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets the ACL of nodes for which none is given. By default, every client has all permissions.
+    /// Sets the ACL of nodes that are created without one. By default, every client has all
+    /// permissions.
     pub fn default_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Self {
         (self.default_acl, self.acl_provider) = (Some(acl.into()), None);
         self
     }
 
-    /// Sets the ACLs of nodes for which none is given, by path. Of this and
+    /// Sets the ACLs of nodes that are created without one, by path. Of this and
     /// [`default_acl`](Self::default_acl), only the last call has an effect.
     pub fn acl_provider(mut self, provider: impl AclProvider) -> Self {
         self.default_acl = None;
@@ -260,8 +261,8 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets the data of lock nodes for which none is given. Defaults to this machine's address, as
-    /// in Curator; here it is the address towards the server of the first session.
+    /// Sets the data of lock nodes that are created without data. Defaults to this machine's
+    /// address, as in Curator; here it is the address towards the server of the first session.
     pub fn default_lock_data(mut self, data: impl Into<Arc<[u8]>>) -> Self {
         self.lock_data = Some(Hidden(data.into()));
         self
@@ -356,7 +357,7 @@ impl CuratorClientBuilder {
             1024..=usize::MAX,
             "at least 1024 bytes",
         )?;
-        // The upper bound is that of a tokio semaphore.
+        // A tokio semaphore has this upper bound.
         check(
             "maximum requests in flight",
             self.max_requests_in_flight,

@@ -26,8 +26,7 @@ use crate::time::{ClockInstant, Timer};
 
 impl CuratorClientBuilder {
     /// Creates a client that connects in the background, and keeps trying until it is closed: a
-    /// service can start before its ensemble does. The client runs on the runtime on which this is
-    /// called.
+    /// service can start before its ensemble does. The client runs on the runtime of the caller.
     ///
     /// Until the first session, the client's state is [`Connecting`](ConnectionState::Connecting),
     /// and its operations wait for a session as they do during an outage: each attempt no longer
@@ -77,8 +76,8 @@ impl CuratorClientBuilder {
         Ok(start(client, spawner))
     }
 
-    /// Creates a client and waits for its first session. The client runs on the runtime on which
-    /// this is called.
+    /// Creates a client and waits for its first session. The client runs on the runtime of the
+    /// caller.
     ///
     /// It waits like any operation: each attempt no longer than the connection timeout, with the
     /// client's retry policy between attempts. With [`RetryForever`](crate::RetryForever) the wait
@@ -89,10 +88,11 @@ impl CuratorClientBuilder {
     ///
     /// # Errors
     ///
-    /// Those of [`start`](Self::start) immediately; [`Error::ConnectRefused`] as soon as a server
-    /// refuses the credentials; [`Error::TlsFailed`] as soon as all servers have been tried and TLS
-    /// has failed with each of them, by a problem that retries cannot solve;
-    /// [`Error::ConnectFailed`] when the policy gives up, with the failure of each server.
+    /// The errors of [`start`](Self::start) immediately; [`Error::ConnectRefused`] as soon as a
+    /// server refuses the credentials; [`Error::TlsFailed`] as soon as all servers have been tried
+    /// and TLS has failed with each of them, by a problem that retries cannot solve;
+    /// [`Error::ConnectFailed`] when the policy allows no further attempt, with the failure of each
+    /// server.
     ///
     /// # Cancel safety
     ///
@@ -206,8 +206,8 @@ impl CuratorClient {
             .map(drop)
     }
 
-    /// Waits for the first session, unless a server refuses this client or the retry policy gives
-    /// up.
+    /// Waits for the first session, unless a server refuses this client or the retry policy allows
+    /// no further attempt.
     async fn first_session(&self) -> Result<()> {
         let started = ClockInstant::now();
         let connect_string = || self.inner.options.connect_string.clone();

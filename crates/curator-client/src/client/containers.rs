@@ -24,7 +24,7 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// Those of the requests that it sends; [`Error::KeepsChanging`] if others keep deleting nodes
+    /// Errors of the requests that it sends; [`Error::KeepsChanging`] if others keep deleting nodes
     /// of `dir`.
     ///
     /// # Cancel safety
@@ -41,7 +41,7 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// Those of [`Session::create`].
+    /// The errors of [`Session::create`].
     ///
     /// # Cancel safety
     ///
@@ -64,8 +64,8 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// Those of [`Session::transact`]. The error of a container's create is returned without an
-    /// index, because that create is not in `operations`.
+    /// The errors of [`Session::transact`]. The error of a container's create is returned without
+    /// an index, because that create is not in `operations`.
     ///
     /// # Cancel safety
     ///
@@ -87,7 +87,7 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// Those of the requests that it sends.
+    /// Errors of the requests that it sends.
     ///
     /// # Cancel safety
     ///
@@ -186,8 +186,8 @@ fn transact_with_containers(
         let is_outdated = match (&*cause, all.get(index)) {
             (Error::NoNode { .. }, Some(TransactionOperation::Create(_))) => true,
             (Error::NodeExists { .. }, _) => is_container,
-            // If this client may not create children in a parent, the container may exist
-            // nevertheless.
+            // If this client is not permitted to create children in a parent, the container may
+            // exist nevertheless.
             (Error::NoAuth { .. }, Some(operation)) if is_container => {
                 matches!(session.exists(operation.path()).await, Ok(Some(_)))
             }
@@ -323,8 +323,8 @@ async fn create_container(session: &Session, path: &ZPath, acls: &Acls) -> Resul
     };
     match result {
         Ok(_) | Err(Error::NodeExists { .. }) => Ok(()),
-        // If this client may read an ancestor but not create children in it, the container may
-        // exist nevertheless.
+        // If this client is permitted to read an ancestor but not to create children in it, the
+        // container may exist nevertheless.
         Err(error @ Error::NoAuth { .. }) => match session.exists(path).await {
             Ok(Some(_)) => Ok(()),
             _ => Err(error),

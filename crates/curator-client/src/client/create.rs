@@ -89,7 +89,7 @@ impl CreateBuilder {
     /// [`Error::InvalidPath`], [`Error::NodeExists`] (also for a sequential node, if a node with
     /// the next number exists: another attempt gets the same number), [`Error::NoNode`] without a
     /// parent, [`Error::NoChildrenForEphemerals`], [`Error::NoAuth`], [`Error::RequestTooLarge`],
-    /// and those of the connection. With protection or [`or_set_data`](Self::or_set_data),
+    /// and errors of the connection. With protection or [`or_set_data`](Self::or_set_data),
     /// [`Error::RetryFailed`] if an earlier attempt may have been applied. [`Error::outcome`]
     /// reports whether the node may nevertheless exist.
     ///

@@ -1,4 +1,5 @@
-//! The client's operations on one node, and the loop that retries them. `create.rs` has the creates.
+//! The client's operations on one node, and the loop that retries them. `create.rs` has the
+//! creates.
 
 use std::future::Future;
 
@@ -15,7 +16,7 @@ use crate::session::Session;
 
 impl CuratorClient {
     /// Runs `operation` on the current session until it succeeds, fails with an error that cannot
-    /// be retried, or this client's policy gives up.
+    /// be retried, or this client's policy allows no further attempt.
     ///
     /// This is the loop behind every operation of this client. Each attempt first waits for a
     /// connection, no longer than the connection timeout.
@@ -29,7 +30,7 @@ impl CuratorClient {
     ///
     /// # Cancel safety
     ///
-    /// That of `operation`.
+    /// The same as for `operation`.
     // Not an `AsyncFnMut`: its futures cannot be shown to be `Send` (rust-lang/rust issue 100013).
     pub async fn retry<T, F: Future<Output = Result<T>>>(
         &self,
@@ -49,7 +50,7 @@ impl CuratorClient {
     ///
     /// # Cancel safety
     ///
-    /// That of `operation`.
+    /// The same as for `operation`.
     pub async fn retry_write<T, F: Future<Output = Result<T>>>(
         &self,
         operation: impl FnMut(Session) -> F,
@@ -149,8 +150,8 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`], [`Error::NoAuth`], and those of the connection when the retry policy
-    /// gives up.
+    /// [`Error::NoNode`], [`Error::NoAuth`], and errors of the connection when the retry policy
+    /// allows no further attempt.
     ///
     /// # Cancel safety
     ///
@@ -179,7 +180,7 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// Those of the connection when the retry policy gives up.
+    /// Errors of the connection when the retry policy allows no further attempt.
     ///
     /// # Cancel safety
     ///
@@ -196,7 +197,7 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// [`Error::NoAuth`], and those of the connection.
+    /// [`Error::NoAuth`], and errors of the connection.
     ///
     /// # Cancel safety
     ///
@@ -240,7 +241,7 @@ impl CuratorClient {
     /// # Errors
     ///
     /// [`Error::NoNode`], [`Error::BadVersion`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and
-    /// those of the connection. With a version, an unknown outcome is [`Error::Ambiguous`] and is
+    /// errors of the connection. With a version, an unknown outcome is [`Error::Ambiguous`] and is
     /// not retried: a second attempt could not distinguish this client's change from another
     /// client's. Without a version the call is retried, and so can overwrite what another client
     /// has written since the first attempt; if the retry fails, the error is
@@ -275,7 +276,7 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// Those of the connection when the retry policy gives up.
+    /// Errors of the connection when the retry policy allows no further attempt.
     ///
     /// # Cancel safety
     ///
@@ -293,8 +294,8 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`], [`Error::NoAuth`], and those of the connection when the retry policy
-    /// gives up.
+    /// [`Error::NoNode`], [`Error::NoAuth`], and errors of the connection when the retry policy
+    /// allows no further attempt.
     ///
     /// # Cancel safety
     ///
@@ -310,7 +311,7 @@ impl CuratorClient {
     /// # Errors
     ///
     /// [`Error::NoNode`], [`Error::BadVersion`], [`Error::NoAuth`], [`Error::InvalidAcl`] when the
-    /// server does not accept the ACL, [`Error::RequestTooLarge`], and those of the connection.
+    /// server does not accept the ACL, [`Error::RequestTooLarge`], and errors of the connection.
     /// With a version, an unknown outcome is [`Error::Ambiguous`] and is not retried: a second
     /// attempt could not distinguish this client's change from another client's. Without a version
     /// the call is retried, and so can overwrite what another client has set since the first
@@ -396,7 +397,7 @@ impl DeleteBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`], [`Error::NotEmpty`], [`Error::BadVersion`], [`Error::NoAuth`], and those
+    /// [`Error::NoNode`], [`Error::NotEmpty`], [`Error::BadVersion`], [`Error::NoAuth`], and errors
     /// of the connection. A node that is gone after an attempt whose reply was lost counts as
     /// deleted; another error after such an attempt is the cause of an [`Error::RetryFailed`]. An
     /// error about a node below the node names the lower node; other nodes may already be deleted.

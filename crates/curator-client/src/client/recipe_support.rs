@@ -30,13 +30,13 @@ impl CuratorClient {
         self.retrier_with(Arc::clone(&self.retry_policy))
     }
 
-    /// A [`Retrier`] with `policy`, for failures other than those of the connection.
+    /// A [`Retrier`] with `policy`, for other failures than of the connection.
     #[must_use]
     pub fn retrier_with(&self, policy: Arc<dyn RetryPolicy>) -> Retrier {
         Retrier::new(policy, &self.inner.timer, &self.inner.options.name).until(&self.inner.closing)
     }
 
-    /// A [`Retrier`] that does not give up until the client closes, for work that must be done. It
+    /// A [`Retrier`] that does not stop until the client closes, for work that must be done. It
     /// pauses for 50 ms to 1 s.
     #[must_use]
     pub fn persistent_retrier(&self) -> Retrier {
@@ -65,7 +65,7 @@ impl CuratorClient {
         self.inner.spawner.spawn(task);
     }
 
-    /// Whether there is a connection over which the session was confirmed recently: the state is
+    /// Whether the session was confirmed recently over its current connection: the state is
     /// `Connected` or `Reconnected`.
     ///
     /// # Errors
@@ -94,8 +94,8 @@ impl CuratorClient {
         self.inner.extensions.get()
     }
 
-    /// The ACL of a node that is about to be created at `path`, if the caller gives none: that of
-    /// the [`AclProvider`](crate::AclProvider), or else the default one.
+    /// The ACL of a node that is about to be created at `path`, if the caller gives none: from the
+    /// [`AclProvider`](crate::AclProvider), or else the default one.
     ///
     /// The provider gets the path without a [protection mark](crate::ProtectionId) in the name.
     #[must_use]
@@ -140,7 +140,7 @@ impl WatchingClient {
         Ok(WatchingSession::new(self.client.session().await?))
     }
 
-    /// Whether there is a connection over which the session was confirmed recently.
+    /// Whether the session was confirmed recently over its current connection.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         matches!(
@@ -162,7 +162,7 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// [`Closed`](crate::Error::Closed), or the error with which the client has ended otherwise.
+    /// [`Closed`](crate::Error::Closed), or the error of a client that has ended otherwise.
     pub fn watching_client(&self) -> Result<WatchingClient> {
         let mut watching = self
             .inner
@@ -186,8 +186,8 @@ impl CuratorClient {
         };
         let second_client = ValidOptions {
             options: Arc::new(options),
-            // Not that of this handle: other handles, with other policies, share the second client.
-            // It sends no request that a policy would repeat.
+            // Not the policy of this handle: other handles, with other policies, share the second
+            // client. It sends no request that a policy would repeat.
             retry_policy: Arc::new(Unlimited),
             acls: self.inner.acls.clone(),
             lock_data: None,

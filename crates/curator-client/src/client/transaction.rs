@@ -180,7 +180,7 @@ impl Transaction {
             .await
     }
 
-    /// The path that errors name: that of the first operation.
+    /// The path that errors name: the path of the first operation.
     fn path(&self) -> Option<&ZPath> {
         self.operations.first().map(TransactionOperation::path)
     }

@@ -34,7 +34,7 @@ pub use self::session::{
 pub use self::value::{AclEntry, Trailing};
 
 /// What the two readers accept. The conformance tests of `curator-test` compare each message with
-/// those of ZooKeeper.
+/// ZooKeeper's.
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -7,7 +7,7 @@ use super::value::{Trailing, records};
 pub const EVENT_XID: i32 = -1;
 /// The xid of pings and their replies. Only one ping may be in flight.
 pub const PING_XID: i32 = -2;
-/// The xid with which a client adds an identity to its connection.
+/// The xid of a request that adds an identity to a connection.
 pub const AUTH_XID: i32 = -4;
 
 /// The state in an event: connected. Clients generate the other states themselves.

@@ -335,7 +335,7 @@ fn permission_of(bits: i32) -> Permission {
     set.fold(Permission::NONE, |all, (one, _)| all | *one)
 }
 
-// The order on the wire is another one than that of the type.
+// The order on the wire is not the order of the type.
 on_the_wire!(Stat {
     czxid: i64,
     mzxid: i64,

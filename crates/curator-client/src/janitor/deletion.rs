@@ -1,4 +1,4 @@
-//! Deletes several nodes: those of one session, and a node with everything below it.
+//! Deletes several nodes: nodes of one session, and a node with everything below it.
 
 use crate::error::{Error, Outcome, Result};
 use crate::path::ZPath;

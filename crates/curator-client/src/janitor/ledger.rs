@@ -29,8 +29,8 @@ pub struct PendingDelete {
     /// Why the last attempt failed. `None` during the first attempt.
     pub last_error: Option<Error>,
     /// Whether the server refuses the delete, so that retrying is pointless: the node stays, or, if
-    /// it is ephemeral, stays until its session is over.
-    pub given_up: bool,
+    /// it is ephemeral, stays until its session ends.
+    pub is_refused: bool,
 }
 
 impl fmt::Display for PendingDelete {
@@ -40,14 +40,14 @@ impl fmt::Display for PendingDelete {
     }
 }
 
-/// The maximum number of deletes that are logged at `warn`: of those given up in one interval, and
-/// of those that remain when the client ends.
+/// The maximum number of deletes that are logged at `warn`: of the deletes that are refused in one
+/// interval, and of the deletes that remain when the client ends.
 const MOST_LOGGED: usize = 10;
 
 /// The interval of that bound. It begins with a line.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// The deletes that are pending or were given up, by id.
+/// The deletes that are pending or refused, by id.
 #[derive(Debug)]
 pub(super) struct Ledger {
     /// The client's name, for the log.
@@ -56,20 +56,20 @@ pub(super) struct Ledger {
     entries: Mutex<Entries>,
     /// The number of pending deletes.
     count: watch::Sender<usize>,
-    /// Notified whenever a delete is given up.
+    /// Notified whenever the server refuses a delete.
     refusals: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 struct Entries {
     next: u64,
-    /// The deletes that are neither done nor given up.
+    /// The deletes that are neither done nor refused.
     pending: BTreeMap<u64, Entry>,
     refused: Refused,
     lines: RefusalLines,
 }
 
-/// Bounds the lines about deletes that are given up. Each is logged, because each node may block
+/// Bounds the lines about refused deletes. Each is logged, because each node may block
 /// another lock.
 #[derive(Debug, Default)]
 struct RefusalLines {
@@ -78,7 +78,7 @@ struct RefusalLines {
     interval_end: Option<Instant>,
 }
 
-/// How a delete that was given up is logged.
+/// How a refused delete is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RefusalLine {
     Node,
@@ -137,12 +137,12 @@ impl Ledger {
         Arc::clone(&self.client)
     }
 
-    /// The number of deletes that are neither done nor given up.
+    /// The number of deletes that are neither done nor refused.
     pub(super) fn pending(&self) -> usize {
         *self.count.borrow()
     }
 
-    /// All deletes, oldest first, except those given up whose session is over.
+    /// All deletes, oldest first, except refused ones whose session has ended.
     pub(super) fn deletes(&self) -> Vec<PendingDelete> {
         let mut entries = self.lock();
         entries.refused.prune();
@@ -202,7 +202,7 @@ impl Ledger {
         self.add_delete(path.clone(), false, session)
     }
 
-    /// Adds a delete of a node of which only the beginning of the name is known.
+    /// Adds a delete of a node whose name is known only by its beginning.
     pub(super) fn add_prefix(&self, path: ZPath, session: &Session) -> u64 {
         self.add_delete(path, true, Some(session))
     }
@@ -216,7 +216,7 @@ impl Ledger {
                 path,
                 is_prefix,
                 last_error: None,
-                given_up: false,
+                is_refused: false,
             },
             session: session.cloned(),
             begun: Begun::now(),
@@ -235,7 +235,7 @@ impl Ledger {
     /// Records that the server refuses the delete.
     pub(super) fn refused(&self, id: u64, error: &Error) {
         self.note(id, error);
-        self.give_up(id);
+        self.mark_refused(id);
     }
 
     pub(super) fn note(&self, id: u64, error: &Error) {
@@ -244,12 +244,12 @@ impl Ledger {
         }
     }
 
-    pub(super) fn give_up(&self, id: u64) {
+    pub(super) fn mark_refused(&self, id: u64) {
         let mut entries = self.lock();
         let Some(mut entry) = entries.pending.remove(&id) else {
             return;
         };
-        entry.delete.given_up = true;
+        entry.delete.is_refused = true;
         let delete = entry.delete.clone();
         let is_owned = entry.session.is_some();
         entries.refused.add(id, entry);
@@ -266,7 +266,7 @@ impl Ledger {
         }
         match line {
             RefusalLine::Node if is_owned => {
-                tracing::warn!(client, %path, error, "cannot delete a node; it stays until its session is over");
+                tracing::warn!(client, %path, error, "cannot delete a node; it stays until its session ends");
             }
             RefusalLine::Node => {
                 tracing::warn!(client, %path, error, "cannot delete a node; it stays");
@@ -288,7 +288,7 @@ impl Ledger {
             pending, refused, ..
         } = std::mem::take(&mut *entries);
         self.publish_count(&entries);
-        // Unlocked before logging, as in `give_up`.
+        // Unlocked before logging, as in `mark_refused`.
         drop(entries);
         let pending = pending.values().map(|entry| &entry.delete);
         let mut left = pending.chain(refused.iter().map(|(_, delete)| delete));

@@ -53,7 +53,7 @@ pub(super) enum Delete {
 
 /// A node, identified by the change that created it.
 pub(super) struct CreatedNode {
-    /// The session with which the node ends, if it is ephemeral.
+    /// The session whose end removes the node, if it is ephemeral.
     pub(super) session: Option<Session>,
     pub(super) path: ZPath,
     pub(super) czxid: i64,
@@ -196,14 +196,14 @@ impl Worker {
                 return;
             }
             if retrier.pause(error).await.is_err() {
-                ids.iter().for_each(|(_, id)| self.ledger.give_up(*id));
+                ids.iter().for_each(|(_, id)| self.ledger.mark_refused(*id));
                 return;
             }
             wait_for_connection(deletion.session()).await;
         }
     }
 
-    /// Tries until the node is gone, the session is over, or the server refuses the delete.
+    /// Tries until the node is gone, the session has ended, or the server refuses the delete.
     async fn finish_one(&self, id: u64, mut delete: Delete) {
         let mut retrier = self.retrier();
         loop {
@@ -218,7 +218,7 @@ impl Worker {
                 break;
             }
             if let Err(error) = retrier.pause(error).await {
-                self.ledger.give_up(id);
+                self.ledger.mark_refused(id);
                 delete.report(Err(error));
                 return;
             }
@@ -250,8 +250,8 @@ impl Worker {
         }
     }
 
-    /// Deletes the nodes that are found. A delete that the server refuses is given up, and listed
-    /// under the path of its node.
+    /// Deletes the nodes that are found. A delete that the server refuses is not repeated; it is
+    /// listed under the path of its node.
     async fn delete_found(&self, session: &Session, finder: &NodeFinder) -> Result<()> {
         wait_for_connection(session).await;
         let found = finder.find(session).await?;

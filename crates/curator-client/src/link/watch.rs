@@ -17,7 +17,7 @@ use crate::zk;
 /// The server keeps the watch until the node changes. If the connection breaks first, the watch
 /// fires with [`WatchEvent::Interrupted`]. Dropping it removes it from the server.
 ///
-/// On one connection, events arrive in the order in which the server made the changes.
+/// On one connection, events arrive in the order of the changes on the server.
 #[must_use = "a watch that is dropped is removed from the server"]
 pub struct Watch(OneShot);
 
@@ -106,7 +106,7 @@ debug_line!(Watch, |this| fired: this.0.fired());
 
 /// A watch on a node and everything below it, whether or not the node exists.
 ///
-/// Events arrive in the order in which the server made the changes, and before the reply to any
+/// Events arrive in the order of the changes on the server, and before the reply to any
 /// request that shows the change. By the time an event is read, the node may have changed again:
 /// read the node.
 #[must_use = "a watch that is dropped is removed from the server"]

@@ -1,4 +1,5 @@
-//! Protected names, and the search by them for the nodes of this client whose create was not answered.
+//! Protected names, and the search by them for the nodes of this client whose create was not
+//! answered.
 
 use std::fmt;
 
@@ -20,9 +21,9 @@ const ID_LENGTH: usize = uuid::fmt::Hyphenated::LENGTH;
 ///
 /// A sequential node gets its number from the server, so after a lost reply a client knows neither
 /// its node's name nor whether the node exists. The client can find the node by its mark. The names
-/// are those of Curator's `withProtection()` (`ProtectedUtils`): 36 characters of UUID in lower
-/// case. Not accepted: the 32 hex digits of go-zookeeper, and a UUID in upper case, which Curator
-/// accepts but no client writes.
+/// have the format of Curator's `withProtection()` (`ProtectedUtils`): 36 characters of UUID in
+/// lower case. Not accepted: the 32 hex digits of go-zookeeper, and a UUID in upper case, which
+/// Curator accepts but no client writes.
 ///
 /// ```
 /// use curator_client::ProtectionId;
@@ -131,7 +132,7 @@ impl NodeFinder {
     ///
     /// # Errors
     ///
-    /// Those of the requests. A directory that does not exist is not an error: it contains no
+    /// Errors of the requests. A directory that does not exist is not an error: it contains no
     /// nodes.
     ///
     /// # Cancel safety

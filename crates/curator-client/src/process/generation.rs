@@ -7,8 +7,8 @@
 //!
 //! The first use maps the page, and it is never unmapped. If it cannot be mapped, as in a sandbox
 //! or at a memory limit, the process and its descendants have no generation. The system calls are
-//! those of every allocator: `mmap`, `madvise` and `munmap`. A sandbox that kills a process for an
-//! unknown advice has to permit this one.
+//! `mmap`, `madvise` and `munmap`, as every allocator makes them. A sandbox that kills a process
+//! for an unknown advice has to permit this one.
 //!
 //! No call waits for another thread: in a forked child, that thread may be missing.
 
@@ -144,7 +144,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Makes this process, and its descendants, behave as if the page could not be mapped.
-    pub(in super::super) fn give_up() {
+    pub(in super::super) fn use_no_page() {
         WORD.store((&raw const NO_PAGE).cast_mut(), Ordering::Release);
     }
 

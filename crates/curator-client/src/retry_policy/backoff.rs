@@ -20,8 +20,8 @@ use super::{LONGEST_SLEEP, RetryContext, RetryPolicy};
 /// of the operation's earlier waits.
 ///
 /// - After 1,024 steps the curve counts as flat: later retries get the wait of retry 1,023. This
-///   bounds the cost of a call. A `Backoff` that gives up after a number of steps must do so within
-///   1,024 steps.
+///   bounds the cost of a call. A `Backoff` that ends after a number of steps must end within 1,024
+///   steps.
 /// - Once the `Backoff` returns `None`, so does the policy from then on.
 /// - A copy lives for microseconds, so the time that a `Backoff` measures on its own clock is
 ///   always about zero. For [`backoff::ExponentialBackoff`], the policy itself applies the

@@ -125,7 +125,7 @@ impl Session {
                 for ((_, on_missing), found) in batch.iter().zip(found) {
                     match found {
                         Err(Error::NoNode { .. }) => on_missing(),
-                        // The node exists, even if this client may not list it.
+                        // The node exists, even if this client is not permitted to list it.
                         Ok(()) | Err(Error::NoAuth { .. }) => {}
                         Err(error) => return Err(error),
                     }

@@ -29,7 +29,7 @@ const MAX_IN_FLIGHT: usize = 128;
 
 /// Permission to send one pipeline of requests, until it is dropped. See
 /// [`Session::turn`](super::Session::turn).
-#[must_use = "the turn is over when it is dropped"]
+#[must_use = "the turn ends when it is dropped"]
 pub struct Turn {
     turns: Arc<Turns>,
 }

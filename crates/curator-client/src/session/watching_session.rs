@@ -10,8 +10,8 @@ use crate::path::ZPath;
 /// session.
 ///
 /// It has no one-shot watches: on servers older than 3.9, a one-shot watch ends a recursive one on
-/// the same path (ZOOKEEPER-4466), and `zookeeper-client` is not safe with both. Its requests are
-/// those of a [`Session`].
+/// the same path (ZOOKEEPER-4466), and `zookeeper-client` is not safe with both. It makes the
+/// requests of a [`Session`].
 #[derive(Debug, Clone)]
 pub struct WatchingSession {
     session: Session,
@@ -31,7 +31,7 @@ impl WatchingSession {
     /// # Errors
     ///
     /// [`Unimplemented`](crate::Error::Unimplemented) when the server has no recursive watches;
-    /// those of the connection.
+    /// errors of the connection.
     ///
     /// # Cancel safety
     ///
@@ -61,7 +61,7 @@ impl WatchingSession {
             .await
     }
 
-    /// Waits until the dropped watches are removed from the server, or `given_up` completes. With
+    /// Waits until the dropped watches are removed from the server, or `limit` completes. With
     /// `zookeeper-client`, if a dropped watch may then still be set, because its request is not
     /// answered, the connection of that request is closed, which removes the watch. With
     /// `Transport::Native`, the watch is removed as soon as its request is answered.
@@ -70,11 +70,11 @@ impl WatchingSession {
     ///
     /// If the future is dropped, the next removal, or the next call that sets a watch, removes the
     /// dropped watches.
-    pub async fn remove_dropped_watches(&self, given_up: impl Future<Output = ()>) {
+    pub async fn remove_dropped_watches(&self, limit: impl Future<Output = ()>) {
         tokio::select! {
             biased;
             () = self.dropped_watches_removed() => {}
-            () = given_up => {
+            () = limit => {
                 #[cfg(feature = "zookeeper-client")]
                 self.session.inner.removals.abandon_requests();
             }
@@ -124,7 +124,7 @@ impl WatchingSession {
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Errors of the connection.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! Tokio's `watch` channel, with a seeded order in which receivers are woken.
+//! Tokio's `watch` channel, but seeded random numbers decide which receivers are woken first.
 //!
 //! Tokio wakes the receivers of a channel in an order that it draws by its own random numbers, and
 //! their seed cannot be set. A run of a simulation could not be repeated. Only builds with the

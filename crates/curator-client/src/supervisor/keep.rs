@@ -110,7 +110,7 @@ impl Kept<'_> {
 
     fn changed(&self, change: Change) -> Event {
         match change {
-            Change::Over(end) => Event::Over(end),
+            Change::EndedByServer(end) => Event::EndedByServer(end),
             Change::Broken => Event::Broken,
             Change::Resumed(link, connect_sent) => {
                 self.session.replace_link(link);

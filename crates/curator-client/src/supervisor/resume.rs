@@ -1,5 +1,5 @@
-//! Keeps a connection of a session: when it breaks, resumes the session over another one. Also closes
-//! a session on the servers.
+//! Keeps a connection of a session: when it breaks, resumes the session over another one. Also
+//! closes a session on the servers.
 //!
 //! A session gets another connection only here, so every connection is checked: the session and the
 //! timeout that its server grants, and the time from which its replies count for the lease.
@@ -50,7 +50,7 @@ enum Stage {
     /// The connection broke, and another one is being opened.
     Down(Pin<Box<dyn Future<Output = Resumed> + Send>>),
     /// The session has ended.
-    Over(LinkEnd),
+    Ended(LinkEnd),
 }
 
 impl Stage {
@@ -73,7 +73,7 @@ pub(super) enum Change {
     /// session.
     Resumed(Link, ClockInstant),
     /// The server has ended the session.
-    Over(LinkEnd),
+    EndedByServer(LinkEnd),
 }
 
 impl Connection {
@@ -139,8 +139,8 @@ impl Connection {
                     }
                 };
                 if end != LinkEnd::Lost {
-                    self.stage = Stage::Over(end);
-                    return Change::Over(end);
+                    self.stage = Stage::Ended(end);
+                    return Change::EndedByServer(end);
                 }
                 let journal = Some(Arc::clone(&self.journal));
                 let options = Arc::clone(&self.options);
@@ -156,11 +156,11 @@ impl Connection {
                     Change::Resumed(link, connect_sent)
                 }
                 Err(end) => {
-                    self.stage = Stage::Over(end);
-                    Change::Over(end)
+                    self.stage = Stage::Ended(end);
+                    Change::EndedByServer(end)
                 }
             },
-            Stage::Over(end) => Change::Over(*end),
+            Stage::Ended(end) => Change::EndedByServer(*end),
         }
     }
 }
@@ -297,7 +297,7 @@ pub(super) async fn close_session(
     };
     tokio::select! {
         biased;
-        is_over = closing => is_over,
+        has_ended = closing => has_ended,
         () = timer.sleep(limit) => false,
     }
 }

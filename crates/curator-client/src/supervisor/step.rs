@@ -71,7 +71,7 @@ pub(super) enum Event {
     /// less time.
     Ended(SessionEnd),
     /// The server has ended the session.
-    Over(LinkEnd),
+    EndedByServer(LinkEnd),
     /// The connection broke.
     Broken,
     /// The session has another connection, with a grant that does not end the session.
@@ -136,8 +136,10 @@ impl SessionState {
             _ if matches!(self, Self::Ended(_)) => (self, Vec::new()),
             Event::Drained => (Self::Ended(SessionEnd::Closed), Vec::new()),
             Event::Ended(end) => (Self::Ended(end), Vec::new()),
-            Event::Over(LinkEnd::AuthFailed) => (Self::Ended(SessionEnd::AuthFailed), Vec::new()),
-            Event::Over(_) => (Self::Ended(SessionEnd::Expired), Vec::new()),
+            Event::EndedByServer(LinkEnd::AuthFailed) => {
+                (Self::Ended(SessionEnd::AuthFailed), Vec::new())
+            }
+            Event::EndedByServer(_) => (Self::Ended(SessionEnd::Expired), Vec::new()),
             Event::Unauthenticated => (
                 Self::Ended(SessionEnd::AuthFailed),
                 vec![Action::LogUnauthenticated],

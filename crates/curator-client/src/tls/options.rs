@@ -19,8 +19,8 @@ use super::{InvalidTlsOptions, TlsText};
 ///
 /// A server must present a certificate whose name matches the host in the connect string, issued by
 /// one of the certificate authorities that are trusted here. System roots are not used, and no
-/// check can be disabled. The handshake is that of [`rustls`](https://docs.rs/rustls), with TLS 1.3
-/// or 1.2.
+/// check can be disabled. [`rustls`](https://docs.rs/rustls) makes the handshake, with TLS 1.3 or
+/// 1.2.
 ///
 /// Clones share their certificates, and [`update`](Self::update) replaces them while clients are
 /// running.
@@ -92,8 +92,8 @@ impl TlsOptions {
         )?))
     }
 
-    /// Replaces the trusted authorities and the identity of these options and all their clones with
-    /// those of `newer`. Call it when certificates are renewed while the process runs.
+    /// Replaces the trusted authorities and the identity of these options and all their clones by
+    /// the ones of `newer`. Call it when certificates are renewed while the process runs.
     ///
     /// The next connection uses the new ones. Open connections stay as they are, even when their
     /// certificate expires.

@@ -1,4 +1,4 @@
-//! Errors of requests, the codes by which servers report them, and their meaning.
+//! Errors of requests, the servers' codes for them, and their meaning.
 
 use std::fmt;
 

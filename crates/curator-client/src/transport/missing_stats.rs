@@ -2,7 +2,7 @@
 //!
 //! Servers older than 3.7.2, and 3.8.0 to 3.8.1, answer `create2` in a transaction like `create`:
 //! with the path, and without a stat (ZOOKEEPER-4026). The transport then puts a stat in its place
-//! in which `czxid` is -1. Fencing tokens are made from `czxid`, so this file finds the correct
+//! whose `czxid` is -1. Fencing tokens are made from `czxid`, so this file finds the correct
 //! number, or returns an error.
 
 use std::fmt;
@@ -113,7 +113,7 @@ fn missing_stats<'a>(
         .collect()
 }
 
-/// Whether the stat is [`MISSING_STAT`], or that of `zookeeper-client`.
+/// Whether the stat is [`MISSING_STAT`], or what `zookeeper-client` puts in its place.
 fn is_missing(stat: &Stat) -> bool {
     stat.czxid == MISSING_STAT.czxid
 }

@@ -134,8 +134,8 @@ impl Connection {
                             "the reply cannot be read: {malformed}"
                         )))
                     });
-                    // Fails if the caller no longer waits. A watch in the answer is then dropped, and
-                    // removed.
+                    // Fails if the caller no longer waits. A watch in the answer is then dropped,
+                    // and removed.
                     drop(sender.send(answer));
                 },
             ),
@@ -330,7 +330,7 @@ impl Connection {
             socket.send(ping());
         }
         drop(state);
-        if due == Due::GiveUp || !self.is_kept() {
+        if due == Due::Close || !self.is_kept() {
             self.finish(LinkEnd::Lost);
         }
     }

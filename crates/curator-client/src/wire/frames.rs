@@ -280,7 +280,7 @@ impl Security {
 struct Records {
     /// How many bytes of the header of the current record have arrived.
     header: usize,
-    /// The last two bytes of a header; those of a whole one are the length of its record.
+    /// The last two bytes of a header; once it is whole, the length of its record.
     length: u16,
     /// How many bytes of the current record have not arrived.
     left: usize,

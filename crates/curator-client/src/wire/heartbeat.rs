@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::time::ClockInstant;
 
-/// The times of one connection, with the limits of `zookeeper-client`: a simulated client must give
-/// up a silent server when the client that users run does.
+/// The times of one connection, with the limits of `zookeeper-client`: a simulated client must
+/// close the connection to a silent server when the client that users run does.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
-    /// A connection over which nothing arrives for this long is closed.
+    /// A connection is closed when nothing arrives for this long.
     limit: Duration,
     /// A ping is sent when nothing was sent for this long.
     pause: Duration,
@@ -23,7 +23,7 @@ pub(super) struct Heartbeat {
 pub(super) enum Due {
     Nothing,
     Ping,
-    GiveUp,
+    Close,
 }
 
 /// The longest time without a request.
@@ -74,7 +74,7 @@ impl Heartbeat {
     /// What is due now. A ping counts as sent.
     pub(super) fn due(&mut self, now: ClockInstant) -> Due {
         if now >= self.last_received + self.limit {
-            return Due::GiveUp;
+            return Due::Close;
         }
         if self.is_pinging || now < self.last_sent + self.pause {
             return Due::Nothing;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_connection_is_pinged_once_and_given_up_after_two_fifths_of_the_session_timeout() {
+    fn a_silent_connection_is_pinged_once_and_closed_after_two_fifths_of_the_session_timeout() {
         let mut heartbeat = Heartbeat::new(Duration::from_secs(15), Duration::from_secs(10), at(0));
         assert_eq!(
             (heartbeat.due(at(1_499)), heartbeat.next()),
@@ -105,7 +105,7 @@ mod tests {
         );
         assert_eq!(
             (heartbeat.due(at(3_999)), heartbeat.due(at(4_000))),
-            (Due::Nothing, Due::GiveUp)
+            (Due::Nothing, Due::Close)
         );
     }
 
@@ -123,7 +123,7 @@ mod tests {
         );
         assert_eq!(
             (heartbeat.next(), heartbeat.due(at(1_110))),
-            (at(1_110), Due::GiveUp)
+            (at(1_110), Due::Close)
         );
     }
 }

@@ -391,7 +391,7 @@ impl Link {
         let synced = self.sync(&ZPath::root());
         let probed = async move {
             let (written, synced) = join(written, synced).await;
-            // The outer error is that of the request.
+            // The outer error is about the request.
             let written = written
                 .map_err(|error| (None, error))
                 .and_then(|failed| match failed {
@@ -442,8 +442,8 @@ impl Link {
         self.task.request(request, read)
     }
 
-    /// Sends a request that sets a watch. `read` gets the reply, and `missing` an error with which
-    /// a watch is set too.
+    /// Sends a request that sets a watch. `read` gets the reply, and `missing` an error that sets a
+    /// watch too.
     fn watch<T: Send + 'static, W: From<Watch> + Send + 'static>(
         &self,
         request: &Request<'_>,

@@ -1,4 +1,4 @@
-//! A transport of our own: frames over a simulated network in memory, or over TCP.
+//! This crate's own transport: frames over a simulated network in memory, or over TCP.
 //!
 //! Requests are made of the types of [`operation`](crate::operation) and [`acl`](crate::acl), and
 //! replies are decoded into them, by the [`codec`](crate::codec).

@@ -67,8 +67,7 @@ pub(crate) fn connect_response(frame: &[u8]) -> Result<Option<Granted>, Malforme
     Ok((session_id != 0).then_some(granted))
 }
 
-/// A reply or an event. Events arrive between replies, in the order in which the server made the
-/// changes.
+/// A reply or an event. Events arrive between replies, in the order of the changes on the server.
 #[derive(Clone, Copy)]
 pub(crate) struct Reply<'a> {
     /// That of the request, or [`EVENT_XID`](codec::EVENT_XID).
@@ -173,7 +172,7 @@ impl<'a> Body<'a> {
         self.whole::<&str>("a path").map(drop)
     }
 
-    /// The inner error repeats that of the header, so there should be none.
+    /// The inner error repeats the error of the header, so there should be none.
     pub(crate) fn watch_added(self) -> Result<Result<(), ErrorCode>, Malformed> {
         self.whole("an error code")
             .map(|error| ErrorCode::new(error).map_or(Ok(()), Err))
@@ -285,7 +284,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// `None` if the result is not that of such an operation.
+/// `None` if the result belongs to another kind of operation.
 fn operation_result(
     reply: codec::Reply<ZPath, Option<&[u8]>, Acl>,
     operation: &TransactionOperation,
@@ -306,7 +305,7 @@ fn operation_result(
     })
 }
 
-/// `None` if the result is not that of such an operation.
+/// `None` if the result belongs to another kind of operation.
 fn read_result(
     reply: codec::Reply<String, Option<Vec<u8>>, Acl>,
     operation: &ReadOperation,

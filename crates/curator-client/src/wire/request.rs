@@ -131,7 +131,7 @@ impl Request<'_> {
         )
     }
 
-    /// The frame. `xid` must be positive, and one higher than that of the request before it.
+    /// The frame. `xid` must be positive, and one higher than the xid of the request before it.
     ///
     /// # Errors
     ///

@@ -92,7 +92,7 @@ impl From<ZkError> for RequestError {
             // The task of `zookeeper-client` has ended: with its connection, with the session or
             // with its runtime.
             ZkError::UnexpectedError(text) if text.starts_with("BUG") => {
-                return Self::Lost("it was given up".to_owned());
+                return Self::Lost("its task has ended".to_owned());
             }
             ZkError::UnexpectedError(text) => {
                 return Self::Lost(format!("unexpected data in place of a reply: {text}"));
@@ -158,7 +158,7 @@ mod tests {
             ZkError::UnexpectedError("BUG: Create2 expect response, but got none".to_owned());
         let error = translate("create", &ZPath::root(), dropped.into());
         let expected =
-            "create /: the connection was lost before the reply arrived (it was given up)";
+            "create /: the connection was lost before the reply arrived (its task has ended)";
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -18,7 +18,7 @@
 //! | operations queue without bound or timeout | `session/requests.rs`: sends nothing without a connection; a deadline for each request, and a cap |
 //! | where the server returns no stat for a node that a transaction has created (ZOOKEEPER-4026), it returns a stat full of -1 | [`with_stats`](crate::transport::with_stats) reads the node's stat |
 //! | a request larger than `jute.maxbuffer` breaks the connection and fails everything in flight | `session/requests.rs`: checks sizes first |
-//! | a second `chroot` replaces the first instead of nesting in it | [`ZPath`](crate::ZPath) nests; that of `zookeeper-client` is not used |
+//! | a second `chroot` replaces the first instead of nesting in it | [`ZPath`](crate::ZPath) nests; the `chroot` of `zookeeper-client` is not used |
 //! | it waits for a silent server longer than the whole connect may take | `pass.rs`: each server gets a share of the time |
 //! | it connects to the first address of a name that accepts, even if that server is silent | `pass.rs`, `link/connect.rs`: resolve names, and pass one address at a time; not with TLS, which needs the name |
 //! | it does not report which server failed, nor why | `pass.rs`: tries one server at a time, and `diagnosis.rs` examines a server that fails |

@@ -56,12 +56,12 @@ impl RecursiveWatch {
             Err(_) => TreeEvent::Interrupted,
         };
         if event == TreeEvent::Interrupted {
-            self.give_up();
+            self.remove();
         }
         Poll::Ready(event)
     }
 
-    fn give_up(&mut self) {
+    fn remove(&mut self) {
         if let Some(watcher) = self.watcher.take() {
             self.removals.add(Box::new(watcher), self.task.clone());
         }
@@ -70,7 +70,7 @@ impl RecursiveWatch {
 
 impl Drop for RecursiveWatch {
     fn drop(&mut self) {
-        self.give_up();
+        self.remove();
     }
 }
 
@@ -106,7 +106,7 @@ struct Unwanted {
     /// connection.
     requested: Vec<(Answer, SessionTask)>,
     /// The session has ended: nothing is kept here any more.
-    is_over: bool,
+    has_ended: bool,
 }
 
 /// A watcher of the crate, which removes its watch when it is dropped.
@@ -142,7 +142,7 @@ impl Removals {
         } = std::mem::replace(
             &mut *unwanted,
             Unwanted {
-                is_over: true,
+                has_ended: true,
                 ..Unwanted::default()
             },
         );
@@ -153,10 +153,9 @@ impl Removals {
         drop(requested);
     }
 
-    /// Ends each connection over which a watch was requested by a caller that no longer waits for
-    /// the reply: events of the watch could arrive while the request is in flight, and
-    /// `zookeeper-client` could then use freed memory. The session continues over another
-    /// connection.
+    /// Ends each connection with a request for a watch whose caller no longer waits for the reply:
+    /// events of the watch could arrive while the request is in flight, and `zookeeper-client`
+    /// could then use freed memory. The session continues over another connection.
     pub(crate) fn abandon_requests(&self) {
         // Abort first, which wakes the connections: a watch that is dropped meanwhile must not be
         // removed over one of them.
@@ -189,7 +188,7 @@ impl Removals {
         place: impl FnOnce(&mut Unwanted) -> &mut Vec<(T, SessionTask)>,
     ) -> Option<(T, SessionTask)> {
         let mut unwanted = self.unwanted();
-        if unwanted.is_over {
+        if unwanted.has_ended {
             return Some((what, task));
         }
         place(&mut unwanted).push((what, task));

@@ -1,12 +1,12 @@
-//! Finds the socket of a connection, to which `zookeeper-client` gives no access.
+//! Finds the socket of a connection, which `zookeeper-client` keeps private.
 //!
 //! The socket is found by its descriptor number. A new descriptor gets the lowest free number, so
 //! that number is noted before `zookeeper-client` opens the socket, and is valid once it refers to
 //! a socket that is connected to the server. If another thread has taken the number first, all
 //! descriptors of the process are searched.
 //!
-//! This uses only system calls that every program makes, so a sandbox in which a ZooKeeper client
-//! can run permits them.
+//! This uses only system calls that every program makes, so a sandbox that permits a ZooKeeper
+//! client permits them.
 
 #[cfg(unix)]
 mod descriptor;
@@ -81,7 +81,7 @@ impl Socket {
     }
 
     /// The number of bytes that the socket has received, and that were not read yet; if it is
-    /// unknown, those of all sockets that are connected to the server. `None` if there is none.
+    /// unknown, the bytes of all sockets that are connected to the server. `None` if there is none.
     #[cfg(unix)]
     pub(super) fn unread(&self) -> Option<u64> {
         let of = |number| descriptor::unread(number, |peer| self.is_peer(peer));

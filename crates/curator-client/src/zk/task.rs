@@ -2,8 +2,8 @@
 //!
 //! `zookeeper-client` spawns one task for each session. Left alone, that task reconnects at its own
 //! pace, keeps the requests and watches of the old connection, and does not report the timeout that
-//! the next server grants. So the task is ended in the very poll in which it finds its connection
-//! broken, before it can establish the next connection. `supervisor/resume.rs` then opens the next
+//! the next server grants. So the task is ended in the very poll that finds its connection broken,
+//! before it can establish the next connection. `supervisor/resume.rs` then opens the next
 //! connection.
 //!
 //! The task is not a task of the runtime, but polled inline by its waker ([`InPlace`]): on the
@@ -169,7 +169,7 @@ impl SessionTask {
 
     /// Runs `call` while the connection cannot end.
     ///
-    /// For calls in which `zookeeper-client` would panic if its task were gone. `call` must be
+    /// For calls that would make `zookeeper-client` panic if its task were gone. `call` must be
     /// short, must not block, and must not wake the connection: the wake polls it inline, and may
     /// have to end it, which waits for `call`.
     ///

@@ -52,8 +52,8 @@ struct OnPath {
     dropped_request: Option<Drops>,
 }
 
-/// A watch that is requested or set, until it has [ended](Self::end) or is [given
-/// up](Self::give_up).
+/// A watch that is requested or set, until it has [ended](Self::end) or is
+/// [released](Self::release).
 pub(super) struct Unfired {
     of: Option<Arc<UnfiredWatches>>,
     path: ZPath,
@@ -107,7 +107,7 @@ impl UnfiredWatches {
         self.lock().drops
     }
 
-    /// Records the reply to a probe before which `drops` watches had been dropped. With the
+    /// Records the reply to a probe that was sent after `drops` watches had been dropped. With the
     /// previous probe, it confirms removals.
     pub(super) fn probed(&self, drops: Drops) {
         let mut state = self.lock();
@@ -179,7 +179,7 @@ impl Unfired {
     ///
     /// `what`, when the connection must be closed, because events of dropped watches may arrive
     /// while a request is in flight.
-    pub(super) fn give_up<T>(&mut self, what: T) -> Result<(), T> {
+    pub(super) fn release<T>(&mut self, what: T) -> Result<(), T> {
         let Some(all) = self.of.take() else {
             return Ok(());
         };
@@ -244,8 +244,8 @@ mod tests {
     }
 
     /// Returns whether the connection may stay open.
-    fn give_up(mut unfired: Unfired) -> bool {
-        unfired.give_up(()).is_ok()
+    fn release(mut unfired: Unfired) -> bool {
+        unfired.release(()).is_ok()
     }
 
     fn unconfirmed(all: &Arc<UnfiredWatches>, path: &ZPath) -> Option<Drops> {
@@ -261,7 +261,7 @@ mod tests {
         let mut children = set(&all, &a, Kind::Children);
         let data = set(&all, &a, Kind::Data);
         children.end();
-        assert!(give_up(children) && give_up(data));
+        assert!(release(children) && release(data));
         assert!(unconfirmed(&all, &a).is_none() && all.lock().paths.is_empty());
     }
 
@@ -274,7 +274,7 @@ mod tests {
                 [Kind::Children, Kind::Data]
                     .map(|kind| set(&all, &a, kind))
                     .into_iter()
-                    .all(give_up)
+                    .all(release)
             );
         };
         drop_both();
@@ -290,7 +290,7 @@ mod tests {
     fn the_second_probe_confirms_a_watch_request_dropped_before_the_first() {
         let all = Arc::<UnfiredWatches>::default();
         let a = path("/a");
-        assert!(give_up(request(&all, &a, Kind::Children)));
+        assert!(release(request(&all, &a, Kind::Children)));
         all.probed(all.drops());
         assert_eq!(all.lock().paths.len(), 1);
         all.probed(all.drops());
@@ -303,9 +303,9 @@ mod tests {
         let all = Arc::default();
         let a = path("/a");
         let request = request(&all, &a, Kind::Data);
-        assert!(give_up(request));
+        assert!(release(request));
         let children = set(&all, &a, Kind::Children);
-        assert!(!give_up(children));
+        assert!(!release(children));
         assert!(unconfirmed(&all, &a).is_some());
     }
 
@@ -316,11 +316,11 @@ mod tests {
         let [children, data] = [Kind::Children, Kind::Data].map(|kind| set(&all, &a, kind));
         let (mut answered, dropped) =
             (request(&all, &a, Kind::Data), request(&all, &a, Kind::Data));
-        assert!(give_up(dropped));
+        assert!(release(dropped));
         answered.set();
         for _ in 0..2 {
             all.probed(all.drops());
         }
-        assert!(give_up(data) && give_up(children));
+        assert!(release(data) && release(children));
     }
 }

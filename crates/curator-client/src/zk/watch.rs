@@ -17,7 +17,7 @@ pub(crate) struct Watch {
     unfired: Unfired,
     /// `None` once it has fired.
     event: Option<BoxFuture<'static, WatchedEvent>>,
-    /// The task of the connection on which the watch was set.
+    /// The task of the watch's connection.
     task: SessionTask,
     fired: Option<WatchEvent>,
     /// `None` once the event has been read.
@@ -82,7 +82,7 @@ impl Drop for Watch {
         if let Ok(Some(_)) = self.task.while_alive(|| (&mut watcher).now_or_never()) {
             self.unfired.end();
         } else {
-            give_up(&mut self.unfired, watcher, &self.task);
+            release(&mut self.unfired, watcher, &self.task);
         }
     }
 }
@@ -139,20 +139,20 @@ impl<T: 'static> Future for Requested<T> {
 impl<T: 'static> Drop for Requested<T> {
     fn drop(&mut self) {
         if let (Some(answer), Some(unfired)) = (self.answer.take(), &mut self.unfired) {
-            give_up(unfired, answer, &self.task);
+            release(unfired, answer, &self.task);
         }
     }
 }
 
 /// Drops `what`, which holds the watch or the reply to its request.
-fn give_up(unfired: &mut Unfired, what: impl Send + 'static, task: &SessionTask) {
+fn release(unfired: &mut Unfired, what: impl Send + 'static, task: &SessionTask) {
     // The drop makes `zookeeper-client` send a request; `together` delays this until the lock in
-    // `give_up` is released.
+    // `release` is released.
     let not_dropped = task.together(|| {
         if task.end().is_some() {
             Err(what)
         } else {
-            unfired.give_up(what)
+            unfired.release(what)
         }
     });
     if let Err(what) = not_dropped {

@@ -22,7 +22,7 @@ pub(crate) const SERVER: &str = "zookeeper/localhost";
 /// How long the key distribution centre may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A realm in which `alice` and the [server](SERVER) have keys. Its key distribution centre stops
+/// A realm where `alice` and the [server](SERVER) have keys. Its key distribution centre stops
 /// when this value is dropped, or the process ends.
 pub(crate) struct Realm {
     directory: TempDir,
@@ -152,7 +152,7 @@ fn start_centre(dir: &Path) -> Child {
 
 /// The command for a program that uses this realm.
 fn command(dir: &Path, program: impl Into<OsString>) -> Command {
-    // The directory in which some systems install the programs of a key distribution centre.
+    // The directory where some systems install the programs of a key distribution centre.
     let path = env::join_paths(
         env::split_paths(&env::var_os("PATH").unwrap()).chain([PathBuf::from("/usr/sbin")]),
     )

@@ -5,7 +5,7 @@ use curator_client::{Acl, AuthId, CreateMode, CuratorClient, Permission, ZPath};
 
 use crate::support::{direct, soon, unique_path};
 
-/// Creates a directory in which every client may create nodes, and no client may delete any.
+/// Creates a directory where every client may create nodes, and no client may delete any.
 async fn without_deletes(client: &CuratorClient) -> ZPath {
     let acl = [Acl::new(
         Permission::READ | Permission::CREATE,
@@ -48,7 +48,7 @@ async fn find_and_delete_reports_the_path_of_a_node_that_cannot_be_deleted() {
     let left = client.janitor().pending_deletes();
     assert!(
         left.iter()
-            .all(|delete| delete.given_up && delete.last_error.is_some())
+            .all(|delete| delete.is_refused && delete.last_error.is_some())
     );
     assert_eq!(paths(left), [path.as_str()]);
 }

@@ -73,7 +73,7 @@ async fn a_release_that_is_not_permitted_fails_and_is_listed_by_the_janitor() {
     let left = holder.janitor().pending_deletes();
     let left: Vec<_> = left
         .iter()
-        .map(|delete| (delete.path.as_str(), delete.given_up))
+        .map(|delete| (delete.path.as_str(), delete.is_refused))
         .collect();
     assert_eq!(left, [(node.as_str(), true)]);
     // An acquire does not wait for a node that its own client could not delete.

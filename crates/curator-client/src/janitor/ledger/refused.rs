@@ -1,5 +1,5 @@
-//! The janitor's deletes that the server refuses: guaranteed deletes, and those of dropped guards'
-//! nodes.
+//! The janitor's deletes that the server refuses: guaranteed deletes, and deletes of dropped
+//! guards' nodes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
@@ -10,16 +10,15 @@ use crate::path::ZPath;
 use crate::session::Session;
 use crate::source::watch;
 
-/// The maximum number of refused deletes that are kept of those without a session, such as
-/// guaranteed deletes. No session's end removes them, so a service whose deletes are refused
-/// repeatedly would collect them without a limit. Each one was logged when it was given up.
+/// The maximum number of refused deletes without a session, such as guaranteed deletes, that are
+/// kept. No session's end removes them, so a service whose deletes are refused repeatedly would
+/// collect them without a limit. Each one was logged when it was refused.
 const MAX_WITHOUT_SESSION: usize = 1_000;
 
-/// Below this number of entries, `add` does not remove those of sessions that are over.
+/// Below this number of entries, `add` does not remove the entries of ended sessions.
 const FEW: usize = 1_000;
 
-/// The deletes that were given up, by id: those of a session until it is over; of the others, the
-/// latest ones.
+/// The refused deletes, by id: with a session, until it ends; without one, the latest.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
     of_sessions: BTreeMap<u64, (Session, PendingDelete)>,
@@ -54,7 +53,7 @@ impl Refused {
         }
     }
 
-    /// Removes the entries of sessions that are over, whose nodes are gone.
+    /// Removes the entries of ended sessions, whose nodes are gone.
     pub(super) fn prune(&mut self) {
         self.of_sessions
             .retain(|_, (session, _)| session.end().is_none());
@@ -115,14 +114,14 @@ impl Refusals {
         }
     }
 
-    /// The deletes that were given up, oldest first. A delete that is given up later completes the
+    /// The refused deletes, oldest first. A delete that is refused later completes the
     /// next [`changed`](Self::changed).
     pub fn current(&mut self) -> Vec<PendingDelete> {
         self.changes.mark_unchanged();
         self.ledger.lock().refused.of(&self.session)
     }
 
-    /// Waits until this client gives up another delete, in any session, after the last
+    /// Waits until a server refuses another delete of this client, in any session, after the last
     /// [`current`](Self::current).
     ///
     /// # Cancel safety
@@ -153,7 +152,7 @@ mod tests {
         for number in 0..MAX_WITHOUT_SESSION + 7 {
             let id = ledger.add(&path(number), None);
             assert_eq!(ledger.pending(), 1);
-            ledger.give_up(id);
+            ledger.mark_refused(id);
             assert_eq!(ledger.pending(), 0);
         }
         let left = ledger.deletes().into_iter().map(|delete| delete.path);

@@ -25,7 +25,7 @@ pub(in crate::wire) struct Login {
     pub(in crate::wire) password: String,
 }
 
-/// The digest by which a server proves that it knows the password.
+/// The digest that proves that a server knows the password.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::wire) struct Proof(String);
 

@@ -50,7 +50,7 @@ impl Connect for Opening<'_> {
         limit: Duration,
     ) -> Result<Link, Failed> {
         let started = Instant::now();
-        let mut over = pin!(pass.timer.sleep(limit));
+        let mut limit_passed = pin!(pass.timer.sleep(limit));
         let server = &pass.diagnosis.servers[index];
         let connector = (self.connector)(server).map_err(|error| Failed::Answered(error.into()))?;
         let unverified = Unverified {
@@ -82,7 +82,7 @@ impl Connect for Opening<'_> {
                 Ok(link) => return Ok(link),
                 Err(error) => Some(error),
             },
-            () = &mut over => None,
+            () = &mut limit_passed => None,
             never = slow => never,
         };
         match error {
@@ -243,7 +243,7 @@ mod tests {
     const SHARE: Duration = Duration::from_secs(4);
 
     fn connector(_: &HostPort) -> Result<Connector, ZkError> {
-        // `zookeeper-client` gives up a silent server after 2/5 of the session timeout.
+        // `zookeeper-client` leaves a silent server after 2/5 of the session timeout.
         Ok(Client::connector()
             .with_session_timeout(10 * SHARE)
             .with_fail_eagerly())

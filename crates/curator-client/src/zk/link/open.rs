@@ -103,7 +103,7 @@ impl Link {
         })
     }
 
-    /// The key by which this connection's session can be resumed.
+    /// The key that resumes this connection's session.
     pub(crate) fn session_key(&self) -> SessionKey {
         SessionKey {
             session: self.client.session().clone(),
@@ -153,7 +153,7 @@ impl Link {
     }
 }
 
-/// The key by which a session is resumed: its id and password, and the timeout to request. Holding
+/// The key that resumes a session: its id and password, and the timeout to request. Holding
 /// it does not keep the session open.
 #[derive(Clone)]
 pub(crate) struct SessionKey {
@@ -196,7 +196,7 @@ impl SessionKey {
     }
 }
 
-/// The connector with which a connection to `server` is opened.
+/// The connector for a connection to `server`.
 ///
 /// By default, `zookeeper-client` waits 2/5 of the session timeout for a silent server, also after
 /// the connect. That may be longer than the limit for the whole connect; and the timeout is the

@@ -46,7 +46,7 @@ async fn commit_and_meanwhile<T>(
     committed
 }
 
-/// The path and the cause in the error of a commit after which a node's stat could not be
+/// The path and the cause in the error of a commit if a node's stat could not be
 /// determined.
 fn cause(committed: Result<Vec<TransactionResult>, Error>) -> (String, String) {
     let error = committed.unwrap_err();

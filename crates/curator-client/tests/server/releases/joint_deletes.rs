@@ -97,7 +97,7 @@ async fn the_other_nodes_are_deleted_when_one_is_already_gone() {
             .janitor()
             .pending_deletes()
             .iter()
-            .all(|delete| !delete.given_up)
+            .all(|delete| !delete.is_refused)
     );
     assert_eq!(Arc::strong_count(&attachment), 2);
     proxy.release_held();
@@ -122,7 +122,7 @@ async fn a_joint_delete_of_one_node_sends_a_plain_delete_and_of_none_sends_nothi
 
 /// The directory of the first node permits no deletes.
 #[tokio::test]
-async fn a_refused_delete_is_given_up_and_the_other_nodes_are_deleted() {
+async fn a_refused_delete_is_listed_and_the_other_nodes_are_deleted() {
     let (_proxy, client, session, paths) = nodes(2).await;
     let no_delete = [Acl::new(
         Permission::READ | Permission::CREATE,
@@ -148,7 +148,7 @@ async fn a_refused_delete_is_given_up_and_the_other_nodes_are_deleted() {
         panic!("{:?}", pending(&client))
     };
     assert_eq!(
-        (left.path.as_str(), left.given_up),
+        (left.path.as_str(), left.is_refused),
         (refused.as_str(), true)
     );
     assert!(

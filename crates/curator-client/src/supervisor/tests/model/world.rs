@@ -314,7 +314,7 @@ impl World {
             Reply::Accepted | Reply::Mistaken => (SESSION, T, None),
             Reply::Shorter => (SESSION, SHORTER, Some(Defect::IgnoresShorterTimeout)),
             Reply::Another => (ANOTHER, T, Some(Defect::IgnoresAnotherSession)),
-            Reply::Refused => return self.step(defect, Event::Over(LinkEnd::Expired)),
+            Reply::Refused => return self.step(defect, Event::EndedByServer(LinkEnd::Expired)),
         };
         let opened = (SESSION, Duration::from_nanos(T));
         let end = end_by_grant(opened, (id, Duration::from_nanos(timeout)));
