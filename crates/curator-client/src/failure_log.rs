@@ -19,7 +19,7 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// a new way each time.
 const MOST_LOGGED: usize = 8;
 
-/// The number of recoveries in one interval after which failures wait for its end: some tasks fail
+/// After this number of recoveries in one interval, failures wait for its end: some tasks fail
 /// and recover quickly.
 const MOST_RECOVERIES: usize = 3;
 
@@ -247,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    /// The seconds of these failures at which a line is logged.
+    /// The seconds of the failures that are logged.
     fn lines(
         log: &mut FailureLog,
         start: Instant,

@@ -180,7 +180,7 @@ pub(crate) struct Credentials {
 
 debug_line!(Credentials, |this| scheme: this.scheme);
 
-/// The data of lock nodes for which the caller gives none: the data set in the builder, or else
+/// The default data of lock nodes: the data set in the builder, or else
 /// this machine's address.
 ///
 /// The address is known once the client has its first session.

@@ -284,9 +284,9 @@ pub(crate) mod ticket {
         let server = Name::new(name.as_bytes(), Some(&GSS_NT_HOSTBASED_SERVICE))?;
         let mut kerberos = OidSet::new()?;
         kerberos.add(&GSS_MECH_KRB5)?;
-        let ours = Cred::acquire(None, None, CredUsage::Initiate, Some(&kerberos))?;
+        let credentials = Cred::acquire(None, None, CredUsage::Initiate, Some(&kerberos))?;
         let flags = CtxFlags::GSS_C_MUTUAL_FLAG | CtxFlags::GSS_C_INTEG_FLAG;
-        let mut context = ClientCtx::new(Some(ours), server, flags, Some(&GSS_MECH_KRB5));
+        let mut context = ClientCtx::new(Some(credentials), server, flags, Some(&GSS_MECH_KRB5));
         let token = context.step(None, None)?;
         Ok((context, token))
     }

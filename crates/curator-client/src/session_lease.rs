@@ -219,7 +219,7 @@ impl SessionLease {
             .store(ClockInstant::ZERO.as_nanos(), Ordering::Release);
     }
 
-    /// The instant at which the lease ends if no further probe is answered. Later probes move it
+    /// When the lease ends if no further probe is answered. Later probes move it
     /// forward, never back, except that it is [`ClockInstant::ZERO`] permanently once the session
     /// has ended, and in a forked child of the process that has the session.
     #[must_use]

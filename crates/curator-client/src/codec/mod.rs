@@ -7,7 +7,7 @@
 //! apart from empty; and the tests that compare servers see every value as it is on the wire.
 //!
 //! Bytes of any content are decoded, or result in a [`Malformed`]: no length is trusted before it
-//! is checked. Frames have no length prefix, which is the matter of the socket ([`framed`]);
+//! is checked. Frames have no length prefix, which the socket adds ([`framed`]);
 //! [`Writer::for_stream`] keeps room for it.
 //!
 //! | File | Contents |

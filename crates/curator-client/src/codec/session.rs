@@ -55,7 +55,7 @@ records! {
 
     /// The start of each reply and event.
     ReplyHeader {
-        /// That of the request, or [`EVENT_XID`].
+        /// The xid of the request, or [`EVENT_XID`].
         xid: i32,
         /// The zxid of the write, or the newest one that the server knows.
         zxid: i64,

@@ -268,7 +268,7 @@ mod tests {
             })
         }
 
-        /// The result of a handshake in which the client expects the host name `host`.
+        /// The result of a handshake of a client that expects the host name `host`.
         async fn handshake_as(self, host: &str, options: &TlsOptions) -> Handshake {
             let servers = ConnectString::parse(&format!("{host}:{}", self.address.port())).unwrap();
             let handshake =

@@ -85,8 +85,8 @@ impl Deletion {
     ///
     /// # Errors
     ///
-    /// An error that does not settle all nodes: one after which a retry may help, one whose outcome
-    /// is unknown, or any if the session has ended. The nodes are still [`left`](Self::left).
+    /// An error that does not settle all nodes: a retryable error, an error with an unknown
+    /// outcome, or any error of an ended session. The nodes are still [`left`](Self::left).
     ///
     /// # Cancel safety
     ///

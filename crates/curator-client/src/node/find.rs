@@ -147,8 +147,8 @@ impl NodeFinder {
     }
 
     pub(crate) async fn find_of_any_session(&self, session: &Session) -> Result<Vec<FoundNode>> {
-        // Pipelined. The `sync` makes a server to which the session has just moved catch up with
-        // the leader, which by then has applied the create or never will.
+        // Pipelined. If the session has just moved to this server, the `sync` makes the server
+        // catch up with the leader, which by then has applied the create or never will.
         let synced = session.sync(&self.dir);
         let listed = session.get_children(&self.dir);
         let synced = synced.await;

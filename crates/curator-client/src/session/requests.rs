@@ -225,7 +225,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of the request as a whole, for example that its reply was lost.
+    /// Errors of the whole request, for example that its reply was lost.
     /// [`Error::RequestTooLarge`] refers to all operations together.
     ///
     /// # Caveats

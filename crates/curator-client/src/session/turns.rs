@@ -23,7 +23,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 
-/// The number of pipelines in flight at which callers start to wait: enough to keep a server busy,
+/// With this number of pipelines in flight, callers start to wait: enough to keep a server busy,
 /// and few enough that a probe is answered soon.
 const MAX_IN_FLIGHT: usize = 128;
 
@@ -47,7 +47,7 @@ impl Turn {
     ///
     /// # Cancel safety
     ///
-    /// That of `answers`. The turn ends when the future is dropped.
+    /// The same as for `answers`. The turn ends when the future is dropped.
     pub async fn until_answered<F: Future>(self, answers: F) -> F::Output {
         HoldUntilWoken::new(pin!(answers), self).await
     }

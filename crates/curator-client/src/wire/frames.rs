@@ -22,7 +22,7 @@ const PREFIX: usize = 4;
 /// A length is not trusted: memory is allocated for what has arrived.
 pub(super) struct Frames {
     bytes: Vec<u8>,
-    /// The beginning of the frame that was taken last: its taker may not have processed it.
+    /// The beginning of the frame that was taken last: perhaps its taker has not processed it.
     taken: usize,
     /// The beginning of the first frame that is left.
     start: usize,
@@ -83,7 +83,7 @@ impl Frames {
         !matches!(self.first(), Ok(None))
     }
 
-    /// The frames that have arrived and may not be processed. They stay.
+    /// The frames that have arrived, and perhaps were not processed. They stay.
     pub(super) fn unprocessed(&self) -> Unprocessed<'_> {
         Unprocessed {
             rest: self.bytes.get(self.taken..).unwrap_or_default(),

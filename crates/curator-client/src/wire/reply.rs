@@ -70,7 +70,7 @@ pub(crate) fn connect_response(frame: &[u8]) -> Result<Option<Granted>, Malforme
 /// A reply or an event. Events arrive between replies, in the order of the changes on the server.
 #[derive(Clone, Copy)]
 pub(crate) struct Reply<'a> {
-    /// That of the request, or [`EVENT_XID`](codec::EVENT_XID).
+    /// The xid of the request, or [`EVENT_XID`](codec::EVENT_XID).
     pub(crate) xid: i32,
     /// The rest; an error has none.
     pub(crate) body: Result<Body<'a>, ErrorCode>,

@@ -223,9 +223,9 @@ impl Socket {
         }
     }
 
-    /// Whether a frame that `is_sought` has arrived and may not be processed. Also `true` if that
-    /// is unknown: a part of a frame is last, much has arrived, or the connection has ended. The
-    /// frames stay to be received. Needs no runtime.
+    /// Whether a frame that `is_sought` has arrived, and perhaps was not processed. Also `true` if
+    /// that is unknown: a part of a frame is last, much has arrived, or the connection has ended.
+    /// The frames stay to be received. Needs no runtime.
     #[cfg(feature = "native")]
     pub(super) fn may_have_arrived(&self, is_sought: impl Fn(&[u8]) -> bool) -> bool {
         match self {

@@ -374,7 +374,7 @@ mod tests {
     #[tokio::test]
     async fn an_event_of_two_million_ancestors_does_not_occupy_the_thread() {
         let (fired, has_fired) = oneshot::channel();
-        // On a thread of its own: if it is stuck, the test fails in place of waiting.
+        // On a separate thread: if it is stuck, the test fails in place of waiting.
         std::thread::spawn(move || {
             let mut watches = Watches::default();
             let deep = path(&"/a".repeat(2_000_000));

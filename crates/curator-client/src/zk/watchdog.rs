@@ -31,7 +31,7 @@ static CHECK_THREAD: CheckThread = CheckThread::every(Duration::from_millis(500)
 /// How often the unread bytes are counted in one observation, and the pause in between.
 const SAMPLES: (u32, Duration) = (50, Duration::from_millis(2));
 
-/// The number of observations of one poll after which the connection is shut down.
+/// After this number of observations of one poll, the connection is shut down.
 const ENOUGH: u64 = 2;
 
 /// Checks all watched connections, on a thread that ends when there are none.

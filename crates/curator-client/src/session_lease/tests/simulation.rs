@@ -534,7 +534,7 @@ fn real_rule(connect_sent: u64) -> Box<dyn Rule> {
     Box::new(lease(connect_sent))
 }
 
-/// Whether the simulation finds a scenario in which `rule` is wrong.
+/// Whether the simulation finds a scenario where `rule` is wrong.
 fn is_refuted(rule: impl Fn(u64) -> Box<dyn Rule> + Copy, gap: u64, overlap: u64) -> bool {
     let mut runner = TestRunner::deterministic();
     let scenarios = scenario(gap, overlap);

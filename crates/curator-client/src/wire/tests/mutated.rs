@@ -146,7 +146,7 @@ fn conversation(bodies: &[Vec<u8>], recorded: &[Recorded]) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Values at which lengths, counts and codes change their meaning.
+/// Values where lengths, counts and codes change their meaning.
 const EDGES: [i32; 10] = [
     0,
     1,

@@ -87,7 +87,7 @@ async fn a_session_is_resumed_regardless_of_its_number_of_watches() {
 }
 
 /// The janitor retries a delete after a lost connection, so a request that is too large would break
-/// connections for ever.
+/// connections forever.
 #[tokio::test]
 async fn a_path_that_is_too_long_is_refused_by_every_request_without_side_effects() {
     let (proxy, client) = behind_proxy().await;
