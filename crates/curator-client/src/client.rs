@@ -1,8 +1,6 @@
 //! The client handle, [`CuratorClient`]: the entry point of the crate.
 
 mod builder;
-#[cfg(feature = "serde")]
-mod configured;
 mod connect;
 mod containers;
 mod create;

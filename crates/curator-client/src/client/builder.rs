@@ -1,23 +1,25 @@
-//! The client's configuration, checked when the client starts.
+//! The client's configuration: set by methods, or read from a file (`serde`), and checked when the
+//! client starts.
 
-use std::ops::RangeInclusive;
+mod validate;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::in_namespace;
-use crate::acl::{Acl, AclProvider, Acls, AuthId, Permission};
-use crate::connect_string::ConnectString;
-use crate::error::{Error, Result};
+pub(super) use self::validate::ValidOptions;
+use crate::acl::{Acl, AclProvider};
+use crate::options::Credentials;
 #[cfg(feature = "native")]
 use crate::options::Transport;
-use crate::options::{Credentials, SessionOptions};
-use crate::path::ZPath;
-use crate::retry_policy::{ExponentialBackoffRetry, RetryPolicy};
+#[cfg(feature = "serde")]
+use crate::retry_policy::ConfiguredRetryPolicy;
+use crate::retry_policy::RetryPolicy;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 use crate::sasl::SaslOptions;
 #[cfg(feature = "simulation")]
-use crate::simulation::{self, Network};
+use crate::simulation::Network;
+#[cfg(feature = "serde")]
+use crate::text::DurationText;
 use crate::text::Hidden;
 #[cfg(feature = "tls")]
 use crate::tls::TlsOptions;
@@ -48,11 +50,7 @@ use crate::tls::TlsOptions;
 ///
 /// After Curator's `CuratorFrameworkFactory.Builder`, with its default timeouts of sessions and connections.
 #[derive(Debug, Clone)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Deserialize),
-    serde(from = "super::configured::Fields")
-)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(from = "Fields"))]
 #[must_use = "nothing happens before `start`, or before `connect` is awaited"]
 pub struct CuratorClientBuilder {
     name: Option<String>,
@@ -79,13 +77,6 @@ pub struct CuratorClientBuilder {
     transport: Transport,
 }
 
-/// The accepted timeouts.
-const TIMEOUTS: RangeInclusive<Duration> =
-    Duration::from_millis(1)..=Duration::from_secs(60 * 60 * 24);
-/// The accepted session timeouts. Under 100 ms, the lease would be shorter than an ordinary pause
-/// of a process.
-const SESSION_TIMEOUTS: RangeInclusive<Duration> =
-    Duration::from_millis(100)..=Duration::from_secs(60 * 60 * 24);
 /// ZooKeeper's default `jute.maxbuffer`.
 const JUTE_MAXBUFFER: usize = 0xf_ffff;
 
@@ -232,9 +223,9 @@ impl CuratorClientBuilder {
     /// servers' `secureClientPort`s. By default, connections are plain.
     ///
     /// Needs the feature `tls`. If TLS fails with all servers, [`connect`](Self::connect) returns
-    /// [`Error::TlsFailed`] with the reasons; a client that was [started](Self::start) keeps
-    /// trying, and its [health](crate::CuratorClient::health) and log contain the reasons. If TLS
-    /// fails with only some servers, the client uses the others.
+    /// [`Error::TlsFailed`](crate::Error::TlsFailed) with the reasons; a client that was
+    /// [started](Self::start) keeps trying, and its [health](crate::CuratorClient::health) and log
+    /// contain the reasons. If TLS fails with only some servers, the client uses the others.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: TlsOptions) -> Self {
         self.tls = Some(options);
@@ -245,7 +236,7 @@ impl CuratorClientBuilder {
     /// or `sasl-gssapi`.
     ///
     /// If a server refuses the credentials, or accepts the client as anonymous,
-    /// [`connect`](Self::connect) returns [`Error::ConnectRefused`].
+    /// [`connect`](Self::connect) returns [`Error::ConnectRefused`](crate::Error::ConnectRefused).
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     pub fn sasl(mut self, options: SaslOptions) -> Self {
         self.sasl = Some(options);
@@ -267,274 +258,136 @@ impl CuratorClientBuilder {
         self.lock_data = Some(Hidden(data.into()));
         self
     }
+}
 
-    /// Checks the options, without using the network.
-    pub(super) fn validate(self) -> Result<ValidOptions> {
-        let servers = self.check()?;
-        let root = in_namespace(
-            self.namespace.as_deref().unwrap_or_default(),
-            servers.chroot(),
-        )?;
-        let acls = match self.acl_provider {
-            Some(provider) => Acls::provided(provider),
-            None => Acls::same(
-                self.default_acl
-                    .unwrap_or_else(|| Arc::from([Acl::new(Permission::ALL, AuthId::anyone())])),
-            ),
-        };
-        if acls.default.is_empty() {
-            return Err(Error::InvalidOption {
-                option: "default ACL",
-                value: "[]".to_owned(),
-                expected: "at least one entry",
-            });
-        }
-        let retry_policy = match self.retry_policy {
-            Some(policy) => policy,
-            None => Arc::new(ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?),
-        };
-        let options = Arc::new(SessionOptions {
-            metrics_name: self.name.clone().map(Arc::from),
-            name: self.name.unwrap_or_else(next_name).into(),
-            connect_string: self.connect_string,
-            #[cfg(feature = "simulation")]
-            network: self.network.or_else(simulation::network),
-            #[cfg(feature = "native")]
-            transport: self.transport,
-            servers,
-            auth: self.auth,
-            #[cfg(feature = "tls")]
-            tls: self.tls,
-            #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
-            sasl: self.sasl,
-            session_timeout: self.session_timeout,
-            connection_timeout: self.connection_timeout,
-            close_timeout: self.close_timeout,
-            operation_timeout: self.operation_timeout,
-            max_request_size: self.max_request_size,
-            max_requests_in_flight: self.max_requests_in_flight,
-        });
-        Ok(ValidOptions {
-            options,
-            retry_policy,
-            root,
-            acls,
-            lock_data: self.lock_data.map(|data| data.0),
-        })
-    }
+/// The options that a file can contain: numbers, durations, names, and the retry policy.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "the options of a client: a table with the field `connect_string`"
+)]
+struct Fields {
+    connect_string: String,
+    name: Option<String>,
+    namespace: Option<String>,
+    session_timeout: Option<DurationText>,
+    connection_timeout: Option<DurationText>,
+    close_timeout: Option<DurationText>,
+    operation_timeout: Option<DurationText>,
+    max_request_size: Option<usize>,
+    max_requests_in_flight: Option<usize>,
+    retry_policy: Option<ConfiguredRetryPolicy>,
+    #[cfg(feature = "native")]
+    transport: Option<Transport>,
+}
 
-    fn check(&self) -> Result<ConnectString> {
-        let servers = ConnectString::parse(&self.connect_string)?;
-        check(
-            "session timeout",
-            self.session_timeout,
-            SESSION_TIMEOUTS,
-            "from 100 ms to 24 hours",
-        )?;
-        check(
-            "connection timeout",
-            self.connection_timeout,
-            TIMEOUTS,
-            "from 1 ms to 24 hours",
-        )?;
-        check(
-            "close timeout",
-            self.close_timeout,
-            TIMEOUTS,
-            "from 1 ms to 24 hours",
-        )?;
-        if let Some(timeout) = self.operation_timeout {
-            check(
-                "operation timeout",
-                timeout,
-                TIMEOUTS,
-                "from 1 ms to 24 hours",
-            )?;
+#[cfg(feature = "serde")]
+impl From<Fields> for CuratorClientBuilder {
+    fn from(fields: Fields) -> Self {
+        let mut builder = Self::new(fields.connect_string);
+        macro_rules! set {
+            ($($option:ident $(. $part:tt)?),*) => {
+                $(if let Some(value) = fields.$option {
+                    builder = builder.$option(value $(. $part)?);
+                })*
+            };
         }
-        check(
-            "maximum request size",
-            self.max_request_size,
-            1024..=usize::MAX,
-            "at least 1024 bytes",
-        )?;
-        // A tokio semaphore has this upper bound.
-        check(
-            "maximum requests in flight",
-            self.max_requests_in_flight,
-            16..=usize::MAX >> 3,
-            "at least 16",
-        )?;
-        if let Some(name) = &self.name
-            && (name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control))
-        {
-            let expected = "from 1 to 100 characters, and no control characters";
-            let value = name.escape_debug().take(100).collect();
-            return Err(Error::InvalidOption {
-                option: "name",
-                value,
-                expected,
-            });
-        }
-        #[cfg(feature = "tls")]
-        if self.tls.is_some() {
-            check_names(&servers)?;
-        }
-        #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
-        if let Some(sasl) = &self.sasl {
-            sasl.check()?;
-            #[cfg(feature = "zookeeper-client")]
-            if self.uses_zookeeper_client() {
-                sasl.check_for_zookeeper_client()?;
-            }
-        }
-        Ok(servers)
-    }
-
-    #[cfg(all(
-        feature = "zookeeper-client",
-        any(feature = "sasl-digest-md5", feature = "sasl-gssapi")
-    ))]
-    fn uses_zookeeper_client(&self) -> bool {
+        set!(
+            name,
+            namespace,
+            max_request_size,
+            max_requests_in_flight,
+            retry_policy
+        );
+        set!(
+            session_timeout.0,
+            connection_timeout.0,
+            close_timeout.0,
+            operation_timeout.0
+        );
         #[cfg(feature = "native")]
-        {
-            self.transport == Transport::ZookeeperClient
-        }
-        #[cfg(not(feature = "native"))]
-        {
-            true
-        }
+        set!(transport);
+        builder
     }
-}
-
-/// The checked options of a client.
-pub(super) struct ValidOptions {
-    pub(super) options: Arc<SessionOptions>,
-    pub(super) retry_policy: Arc<dyn RetryPolicy>,
-    /// The chroot, and the namespace below it.
-    pub(super) root: ZPath,
-    pub(super) acls: Acls,
-    pub(super) lock_data: Option<Arc<[u8]>>,
-}
-
-/// Generates a default name that is unique in this process, or in this simulation.
-fn next_name() -> String {
-    #[cfg(feature = "simulation")]
-    if let Some(number) = simulation::next_client() {
-        return format!("client-{number}");
-    }
-    static CLIENTS: AtomicU64 = AtomicU64::new(1);
-    format!("client-{}", CLIENTS.fetch_add(1, Ordering::Relaxed))
-}
-
-/// Checks that a certificate can name the servers.
-#[cfg(feature = "tls")]
-fn check_names(servers: &ConnectString) -> Result<()> {
-    match servers
-        .hosts()
-        .iter()
-        .find(|server| !TlsOptions::is_nameable(server.host()))
-    {
-        None => Ok(()),
-        Some(server) => Err(Error::InvalidOption {
-            option: "host name",
-            value: format!("{:?}", server.host()),
-            expected: "a name that a certificate can have: a DNS name, or an IP address",
-        }),
-    }
-}
-
-fn check<T: PartialOrd + std::fmt::Debug>(
-    option: &'static str,
-    value: T,
-    allowed: RangeInclusive<T>,
-    expected: &'static str,
-) -> Result<()> {
-    if allowed.contains(&value) {
-        return Ok(());
-    }
-    Err(Error::InvalidOption {
-        option,
-        value: format!("{value:?}"),
-        expected,
-    })
 }
 
 #[cfg(test)]
+#[cfg(feature = "serde")]
 mod tests {
     use super::*;
-    use crate::CuratorClient;
+    use crate::error::Error;
 
-    async fn refusal(builder: CuratorClientBuilder) -> String {
-        builder.connect().await.unwrap_err().to_string()
+    fn options_of(file: &str) -> String {
+        format!(
+            "{:?}",
+            toml::from_str::<CuratorClientBuilder>(file).unwrap()
+        )
     }
 
-    #[tokio::test]
-    async fn invalid_options_are_refused_by_name() {
-        let builder = || CuratorClient::builder("127.0.0.1:1");
-        let zero = refusal(builder().session_timeout(Duration::ZERO)).await;
+    #[test]
+    fn a_configuration_file_sets_the_same_options_as_the_builder_methods() {
+        let file = "
+            connect_string = 'zk1:2181,zk2:2181/shop'
+            name = 'orders'
+            namespace = 'stock'
+            session_timeout = '10s'
+            connection_timeout = '3s'
+            close_timeout = '1s 500ms'
+            operation_timeout = '4s'
+            max_request_size = 4096
+            max_requests_in_flight = 100
+            retry_policy = { type = 'forever', interval = '1s' }
+            transport = 'native'
+        ";
+        let policy: ConfiguredRetryPolicy =
+            toml::from_str("type = 'forever'\ninterval = '1s'").unwrap();
+        let builder = CuratorClientBuilder::new("zk1:2181,zk2:2181/shop".to_owned())
+            .name("orders")
+            .namespace("stock")
+            .session_timeout(Duration::from_secs(10))
+            .connection_timeout(Duration::from_secs(3))
+            .close_timeout(Duration::from_millis(1_500))
+            .operation_timeout(Duration::from_secs(4))
+            .max_request_size(4_096)
+            .max_requests_in_flight(100)
+            .retry_policy(policy)
+            .transport(Transport::Native);
+        assert_eq!(options_of(file), format!("{builder:?}"));
+        let default = CuratorClientBuilder::new("zk1:2181".to_owned());
         assert_eq!(
-            zero,
-            "invalid session timeout 0ns: expected from 100 ms to 24 hours"
+            options_of("connect_string = 'zk1:2181'"),
+            format!("{default:?}")
         );
-        let absurd = refusal(builder().connection_timeout(Duration::MAX)).await;
-        assert!(
-            absurd.starts_with("invalid connection timeout 18446744073709551615"),
-            "{absurd}"
-        );
-        assert!(
-            refusal(builder().operation_timeout(Duration::ZERO))
-                .await
-                .contains("operation timeout 0ns")
-        );
-        assert!(
-            refusal(builder().close_timeout(Duration::ZERO))
-                .await
-                .contains("close timeout 0ns")
-        );
-        assert!(
-            refusal(builder().max_requests_in_flight(0))
-                .await
-                .contains("maximum requests in flight 0")
-        );
-        assert!(
-            refusal(builder().max_request_size(0))
-                .await
-                .contains("maximum request size 0")
-        );
-        let acl: [Acl; 0] = [];
-        assert!(
-            refusal(builder().default_acl(acl))
-                .await
-                .contains("default ACL []")
-        );
-        assert!(refusal(builder().namespace("a//b")).await.contains("/a//b"));
-        assert!(refusal(CuratorClient::builder("h:0")).await.contains("h:0"));
-        for name in ["", "a\nb", &"x".repeat(101)] {
-            let expected = "expected from 1 to 100 characters, and no control characters";
-            assert!(
-                refusal(builder().name(name)).await.ends_with(expected),
-                "{name:?}"
-            );
+    }
+
+    #[test]
+    fn an_invalid_configuration_file_is_refused_with_the_reason() {
+        for (file, reason) in [
+            (
+                "connect_string = 'zk1'\nsession_timeout = 10",
+                "invalid type: integer `10`, expected a duration",
+            ),
+            (
+                "connect_string = 'zk1'\nsessionTimeout = '10s'",
+                "unknown field `sessionTimeout`, expected one of",
+            ),
+        ] {
+            let error = toml::from_str::<CuratorClientBuilder>(file)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(reason), "{file}: {error}");
         }
-    }
-
-    #[cfg(feature = "tls")]
-    #[tokio::test]
-    async fn a_host_that_no_certificate_can_name_is_refused_with_tls_only() {
-        let ca = curator_test::TestingCa::new("tests").unwrap();
-        let tls = || TlsOptions::from_pem(ca.pem()).unwrap();
-        let refused = refusal(CuratorClient::builder("zk1,127.0.1").tls(tls())).await;
-        let expected = "expected a name that a certificate can have: a DNS name, or an IP address";
-        assert_eq!(
-            refused,
-            format!("invalid host name \"127.0.1\": {expected}")
-        );
-        assert!(
-            CuratorClient::builder("zk1,[::1]")
-                .tls(tls())
-                .validate()
-                .is_ok()
-        );
-        assert!(CuratorClient::builder("127.0.1").validate().is_ok());
+        let builder: CuratorClientBuilder =
+            toml::from_str("connect_string = 'zk1:2181'\nsession_timeout = '1ms'").unwrap();
+        // The value is checked when the client starts, like a value that the builder's method has
+        // set.
+        assert!(matches!(
+            builder.start(),
+            Err(Error::InvalidOption {
+                option: "session timeout",
+                ..
+            })
+        ));
     }
 }

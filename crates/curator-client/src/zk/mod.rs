@@ -23,7 +23,7 @@
 //! | it connects to the first address of a name that accepts, even if that server is silent | `pass.rs`, `link/connect.rs`: resolve names, and pass one address at a time; not with TLS, which needs the name |
 //! | it does not report which server failed, nor why | `pass.rs`: tries one server at a time, and `diagnosis.rs` examines a server that fails |
 //! | it does not report why a TLS handshake failed | `diagnosis/handshake.rs`: makes a separate handshake |
-//! | with TLS, it panics at a host name that no certificate can have | `client/builder.rs`: refused |
+//! | with TLS, it panics at a host name that no certificate can have | `client/builder/validate.rs`: refused |
 //! | with TLS, it panics (in `rustls`) if two cryptography providers are compiled in and none is installed | `tls/options.rs`: installs one |
 //! | its option to skip the check of the host name is `unsafe`, and wrong for TLS 1.3 | not used |
 //! | an empty reply to SASL counts as success, so that a session may have no identity | [`link`]: the first probe of a connection verifies the identity |
