@@ -14,22 +14,22 @@
 //! |---|---|
 //! | `jute.rs` | the serialization of numbers and bytes |
 //! | `value.rs` | text, lists and null; records; paths, ACLs and stats |
-//! | `session.rs` | the handshake, op codes, the headers of requests and replies, and events |
+//! | `headers.rs` | op codes, the headers of requests and replies, events, and the handshake |
 //! | `request.rs` | what has an op code: requests, replies, and the parts of transactions |
 
+mod headers;
 mod jute;
 mod request;
-mod session;
 mod value;
 
+pub use self::headers::{
+    AUTH_XID, ConnectRequest, ConnectResponse, EVENT_XID, Event, EventKind, OpCode, PING_XID,
+    ReplyHeader, RequestHeader,
+};
 pub use self::jute::{Decode, Encode, Malformed, Reader, Writer, append, framed};
 pub use self::request::{
     Control, Identity, NewNode, Operation, PartHeader, Read, Reply, SetWatches, Write, frame,
     write_end, write_part,
-};
-pub use self::session::{
-    AUTH_XID, ConnectRequest, ConnectResponse, EVENT_XID, Event, EventKind, OpCode, PING_XID,
-    ReplyHeader, RequestHeader,
 };
 pub use self::value::{AclEntry, Trailing};
 

@@ -1,7 +1,7 @@
 //! What has an op code: requests, replies, and the parts of transactions.
 
+use super::headers::{OpCode, RequestHeader};
 use super::jute::{Decode, Encode, Malformed, Reader, Writer};
-use super::session::{OpCode, RequestHeader};
 use super::value::records;
 use crate::operation::Stat;
 

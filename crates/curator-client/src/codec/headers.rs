@@ -1,4 +1,4 @@
-//! The handshake, op codes, the headers of requests and replies, and events.
+//! Op codes, the headers of requests and replies, events, and the handshake.
 
 use super::jute::{Decode, Encode, Malformed, Reader, Writer};
 use super::value::{Trailing, records};
