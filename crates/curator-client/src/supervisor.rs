@@ -291,7 +291,7 @@ mod tests {
     #[tokio::test]
     async fn an_outage_in_which_no_attempt_ends_is_logged_repeatedly_with_its_cause() {
         listen();
-        // The system accepts the connection; no server reads from it.
+        // The kernel accepts the connection; no server reads from it.
         let mute = TcpListener::bind("127.0.0.1:0").unwrap();
         let supervisor = supervisor(
             "mute",
