@@ -25,8 +25,7 @@ use crate::source::watch;
 use crate::time::{ClockInstant, Timer};
 use crate::transport::{Answer, ErrorCode, LinkEnd, RequestError};
 
-/// The maximum number of frames that one poll reads, so that other tasks of the runtime get their
-/// turn.
+/// The maximum number of frames that one poll reads, so that other tasks of the runtime can run.
 const FRAMES_IN_A_POLL: usize = 64;
 
 /// See the module.
@@ -59,13 +58,13 @@ struct Sent {
     on_reply: OnReply,
 }
 
-/// A request that sets or removes a recursive watch. Dropped after its reply is handled: a watch
-/// that nobody waits for is being removed by then.
+/// A request that sets or removes a recursive watch. Dropped after its reply is handled: if the
+/// caller no longer waits for the watch, its removal has been requested by then.
 struct Changing(Arc<watch::Sender<usize>>);
 
 impl Changing {
     fn new(changing: &Arc<watch::Sender<usize>>) -> Self {
-        // Nobody waits for more of them.
+        // Notifies no task: tasks wait only for the number to become 0.
         changing.send_if_modified(|changing| {
             *changing += 1;
             false
@@ -90,15 +89,12 @@ impl Connection {
         share: Duration,
         session_timeout: Duration,
     ) -> Arc<Self> {
-        let heartbeat = Heartbeat::new(share, session_timeout, ClockInstant::now());
-        let sent = VecDeque::new();
-        let watches = Watches::default();
         let state = State {
             socket: Some(socket),
             xid: 0,
-            sent,
-            watches,
-            heartbeat,
+            sent: VecDeque::new(),
+            watches: Watches::default(),
+            heartbeat: Heartbeat::new(share, session_timeout, ClockInstant::now()),
         };
         let connection = Self {
             process: Process::current(),
@@ -112,7 +108,7 @@ impl Connection {
         Arc::new(connection)
     }
 
-    /// Sends a request. `read` gets the reply; what it returns is the answer.
+    /// Sends a request. `read` gets the reply, and returns the answer.
     pub(super) fn request<T: Send + 'static>(
         &self,
         request: &Request<'_>,
@@ -134,19 +130,19 @@ impl Connection {
                             "the reply cannot be read: {malformed}"
                         )))
                     });
-                    // Fails if the caller no longer waits. A watch in the answer is then dropped,
-                    // and removed.
+                    // If the caller no longer waits, drops the answer, which removes its watch.
                     drop(sender.send(answer));
                 },
             ),
         ) {
             return ready(Err(error)).boxed();
         }
-        let lost = || RequestError::Lost("it has ended".to_owned());
-        // What has arrived is there, also for a task that has used up its share of the runtime and
-        // polls only once.
+        // Unconstrained: a task that has used up its coop budget, and polls only once, must still
+        // get an answer that has arrived.
         unconstrained(answer)
-            .map(move |answer| answer.unwrap_or_else(|_| Err(lost())))
+            .map(|answer| {
+                answer.unwrap_or_else(|_| Err(RequestError::Lost("it has ended".to_owned())))
+            })
             .boxed()
     }
 
@@ -155,7 +151,7 @@ impl Connection {
         self.send_in(&mut state, request, on_reply)
     }
 
-    /// Sends a request, in order with what the lock on the state protects.
+    /// Sends a request while the caller holds the lock on the state.
     fn send_in(
         &self,
         state: &mut State,
@@ -184,8 +180,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Requests the removal of the server's watch, if `is_unused`. The reply is not awaited: the
-    /// watch may have fired meanwhile.
+    /// Requests the removal of the server's watch, if `is_unused` returns true. Ignores the reply:
+    /// the watch may have fired meanwhile.
     ///
     /// Both happen under one lock: another thread may be requesting a new watch on the same path,
     /// and a removal that is sent after that request would remove the new watch.
@@ -233,8 +229,8 @@ impl Connection {
             .and_then(|socket| socket.address())
     }
 
-    /// Whether an event that fires watches of this kind on `path` may have arrived, and is not
-    /// processed, as the runtime is busy.
+    /// Whether an event that fires watches of this kind on `path` may have arrived, but has not
+    /// been processed, because the runtime is busy.
     pub(super) fn may_have_event(&self, path: &ZPath, kind: OneShotKind) -> bool {
         let socket = self.state().socket.clone();
         socket.is_some_and(|socket| socket.may_have_arrived(|frame| may_fire(frame, path, kind)))
@@ -251,8 +247,8 @@ impl Connection {
             .store((ClockInstant::now() + time).as_nanos(), Ordering::Relaxed);
     }
 
-    /// Whether the caller is in a forked child: the connection is the parent's, and nothing here
-    /// may be used.
+    /// Whether the caller is in a forked child: the connection is the parent's, and must not be
+    /// used.
     pub(super) fn has_forked(&self) -> bool {
         self.process.has_forked()
     }
@@ -275,26 +271,24 @@ impl Connection {
 
     /// Ends the connection. The first reason is kept.
     pub(super) fn finish(&self, end: LinkEnd) {
-        // Recorded before the requests and watches end: the tasks that they wake find it.
+        // Recorded before the requests and watches end: the tasks that this wakes must find it.
         self.end.send_if_modified(|current| {
             let first = current.is_none();
             current.get_or_insert(end);
             first
         });
         let mut state = self.state();
-        let ended = (
-            state.socket.take(),
-            std::mem::take(&mut state.sent),
-            std::mem::take(&mut state.watches),
-        );
+        let socket = state.socket.take();
+        let sent = std::mem::take(&mut state.sent);
+        let watches = std::mem::take(&mut state.watches);
         drop(state);
-        drop(ended);
+        drop((socket, sent, watches));
         self.reader.wake();
     }
 
     /// Reads until the connection has ended, and keeps it alive until then.
     pub(super) fn read(self: Arc<Self>, timer: Timer) -> impl Future<Output = ()> + Send {
-        // Before the first poll, which a runtime that ends may never make.
+        // Created before the first poll: a runtime that is shutting down may never poll the future.
         let reading = EndOnDrop(self);
         async move {
             loop {
@@ -339,8 +333,8 @@ impl Connection {
         ClockInstant::now().as_nanos() < self.kept_until.load(Ordering::Relaxed)
     }
 
-    /// Reads until the connection has ended, or a ping is due before `next`: its reply allows
-    /// another one.
+    /// Reads until the connection has ended, or the heartbeat is due before `next`: the reply to a
+    /// ping makes the next ping due earlier.
     fn poll_read(self: &Arc<Self>, cx: &mut Context<'_>, next: ClockInstant) -> Poll<()> {
         self.reader.register(cx.waker());
         for _ in 0..FRAMES_IN_A_POLL {
@@ -385,9 +379,9 @@ impl Connection {
             .iter()
             .position(|sent| sent.xid == reply.xid)
             .ok_or_else(|| reply.unexpected())?;
-        // A server answers in order, so the replies to the requests before it are lost. Such a
-        // request stays unanswered until its timeout, unless it may have set a watch, which is then
-        // removed.
+        // A server answers in order, so the replies to the requests before this one are lost. Such
+        // a request stays unanswered until its timeout, unless it may have set a watch: its lost
+        // reply is reported now, so that the watch is removed.
         let before: Vec<_> = state.sent.drain(..index).collect();
         let sent = state.sent.pop_front().ok_or_else(|| reply.unexpected())?;
         let (watches, others): (Vec<_>, Vec<_>) =
@@ -424,8 +418,8 @@ impl Connection {
     }
 }
 
-/// Whether `frame` fires watches of this kind on `path`. A malformed one ends the connection, which
-/// fires all watches.
+/// Whether `frame` fires watches of this kind on `path`. A malformed frame ends the connection,
+/// which fires all watches.
 fn may_fire(frame: &[u8], path: &ZPath, kind: OneShotKind) -> bool {
     let Ok(reply) = Reply::parse(frame) else {
         return true;
@@ -442,8 +436,8 @@ struct EndOnDrop(Arc<Connection>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        // If there is a connection, the runtime has dropped its tasks, and the client with them; or
-        // the task has panicked, and the session continues over another connection.
+        // If the connection is still open, either the runtime has dropped its tasks, and the client
+        // with them, or this task has panicked, and the session continues over another connection.
         let is_closed = !std::thread::panicking() && self.0.state().close_session();
         self.0.finish(if is_closed {
             LinkEnd::Closed
@@ -454,8 +448,8 @@ impl Drop for EndOnDrop {
 }
 
 impl State {
-    /// Ends the session on the server, without waiting for its reply. Returns whether that was
-    /// requested. A simulated process that loses its tasks has crashed, and requests nothing.
+    /// Requests to close the session, without waiting for the reply. Returns whether the request
+    /// was sent. A simulated process that loses its tasks has crashed, and requests nothing.
     fn close_session(&mut self) -> bool {
         match self.socket.as_deref() {
             #[cfg(feature = "native")]

@@ -1,4 +1,4 @@
-//! The frames of a stream of bytes, each prefixed with its length: in plain, or encrypted. No I/O.
+//! The frames of a stream of bytes, each prefixed with its length, with or without TLS. No I/O.
 
 use std::io;
 #[cfg(feature = "tls")]
@@ -9,20 +9,20 @@ use rustls::ClientConnection;
 
 use crate::codec::append;
 
-/// The longest frame. A server limits requests, but not its replies: the longest is a list of
+/// The longest frame. A server limits requests, but not its replies: the longest reply is a list of
 /// children.
 const LONGEST: usize = 256 << 20;
-/// The longest frame of a handshake, also of SASL: the server is not trusted yet.
+/// The longest frame of a handshake, including SASL: the server is not trusted yet.
 const LONGEST_OF_HANDSHAKE: usize = 64 << 10;
 
 const PREFIX: usize = 4;
 
 /// The bytes of a stream that are not yet taken as frames.
 ///
-/// A length is not trusted: memory is allocated for what has arrived.
+/// A length is not trusted: memory is allocated only for bytes that have arrived.
 pub(super) struct Frames {
     bytes: Vec<u8>,
-    /// The beginning of the frame that was taken last: perhaps its taker has not processed it.
+    /// The beginning of the frame that was taken last, which may not have been processed yet.
     taken: usize,
     /// The beginning of the first frame that is left.
     start: usize,
@@ -58,12 +58,12 @@ impl Frames {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Takes the next frame, without its length; `None` if it has not arrived. The frame that was
-    /// taken before is processed.
+    /// Takes the next frame, without its length; `None` if it has not arrived. The caller must have
+    /// processed the frame that it took before.
     ///
     /// # Errors
     ///
-    /// If its length is negative or too large.
+    /// If the frame's length is negative or too large.
     pub(super) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         self.taken = self.start;
         let frame = self.first()?.map(<[u8]>::to_vec);
@@ -73,17 +73,17 @@ impl Frames {
         Ok(frame)
     }
 
-    /// The next frame, which stays.
+    /// The next frame, which is not taken.
     pub(super) fn peek(&self) -> Option<&[u8]> {
         self.first().ok().flatten()
     }
 
-    /// Whether a frame has arrived, or a length that is none.
+    /// Whether a frame, or an invalid length, has arrived.
     pub(super) fn is_ready(&self) -> bool {
         !matches!(self.first(), Ok(None))
     }
 
-    /// The frames that have arrived, and perhaps were not processed. They stay.
+    /// The frames that have arrived and may not have been processed. They are not taken.
     pub(super) fn unprocessed(&self) -> Unprocessed<'_> {
         Unprocessed {
             rest: self.bytes.get(self.taken..).unwrap_or_default(),
@@ -91,7 +91,7 @@ impl Frames {
         }
     }
 
-    /// How many bytes have arrived and are not taken.
+    /// How many bytes have arrived and were not taken.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() - self.start
     }
@@ -157,7 +157,7 @@ fn split(bytes: &[u8], longest: usize) -> io::Result<Option<(&[u8], &[u8])>> {
     Ok(rest.split_at_checked(length))
 }
 
-/// The state of one connection.
+/// Whether a connection is encrypted, and the state of its encryption.
 pub(super) enum Security {
     Plain,
     #[cfg(feature = "tls")]
@@ -187,7 +187,7 @@ impl Security {
     pub(super) fn begin(&mut self, to_write: &mut Vec<u8>) -> io::Result<()> {
         match self {
             Self::Plain => Ok(()),
-            Self::Tls(tls) => encrypted(&mut tls.connection, to_write),
+            Self::Tls(tls) => write_tls(&mut tls.connection, to_write),
         }
     }
 
@@ -200,7 +200,7 @@ impl Security {
         }
     }
 
-    /// Whether all that has arrived could be decrypted.
+    /// Whether everything that has arrived could be decrypted.
     pub(super) fn is_between_records(&self) -> bool {
         match self {
             Self::Plain => true,
@@ -218,13 +218,13 @@ impl Security {
                 let mut plain = Vec::with_capacity(frame.len() + 4);
                 append(frame, &mut plain);
                 connection.writer().write_all(&plain)?;
-                encrypted(connection, to_write)?;
+                write_tls(connection, to_write)?;
             }
         }
         Ok(())
     }
 
-    /// Bytes have arrived.
+    /// Adds the frames of the bytes that have arrived to `frames`.
     ///
     /// # Errors
     ///
@@ -255,13 +255,13 @@ impl Security {
                 let mut rest = bytes;
                 while !rest.is_empty() {
                     if connection.read_tls(&mut rest)? == 0 {
-                        // The server has closed the TLS connection before.
+                        // The server has already closed the TLS connection.
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                     let processed = connection.process_new_packets();
-                    // Also the alert that says why the connection fails.
-                    encrypted(connection, to_write)?;
-                    // Also what was received before the failure.
+                    // After a failure too: this writes the alert that says why.
+                    write_tls(connection, to_write)?;
+                    // After a failure too: these bytes were received before it.
                     let mut plain = [0; 4_096];
                     while let Ok(length @ 1..) = connection.reader().read(&mut plain) {
                         frames.extend(&plain[..length]);
@@ -274,13 +274,13 @@ impl Security {
     }
 }
 
-/// Where the records of TLS end: `rustls` does not report whether it has a part of one.
+/// Where the records of TLS end: `rustls` does not report whether it has a part of a record.
 #[cfg(feature = "tls")]
 #[derive(Default)]
 struct Records {
     /// How many bytes of the header of the current record have arrived.
     header: usize,
-    /// The last two bytes of a header; once it is whole, the length of its record.
+    /// The last two bytes of the header. Once the header is complete, they are the record's length.
     length: u16,
     /// How many bytes of the current record have not arrived.
     left: usize,
@@ -303,7 +303,8 @@ impl Records {
             self.header += 1;
             self.length = self.length << 8 | u16::from(*byte);
             if self.header == Self::HEADER {
-                (self.header, self.left) = (0, usize::from(self.length));
+                self.header = 0;
+                self.left = usize::from(self.length);
             }
             rest = after;
         }
@@ -315,7 +316,7 @@ impl Records {
 }
 
 #[cfg(feature = "tls")]
-fn encrypted(connection: &mut ClientConnection, to_write: &mut Vec<u8>) -> io::Result<()> {
+fn write_tls(connection: &mut ClientConnection, to_write: &mut Vec<u8>) -> io::Result<()> {
     while connection.wants_write() {
         connection.write_tls(to_write)?;
     }

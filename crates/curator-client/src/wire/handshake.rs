@@ -1,5 +1,4 @@
-//! The first frames of a connection: the server's replies to them, what can be wrong with these,
-//! and the end of a new session whose handshake fails.
+//! The first frames of a connection, and the close of a new session whose handshake fails.
 
 use std::future::poll_fn;
 use std::io;
@@ -25,7 +24,7 @@ const MOST_TOKENS: i32 = 8;
 
 /// Why a handshake has failed.
 pub(super) enum HandshakeFailure {
-    /// The server has given a reply that the others would give too.
+    /// The server has given a reply that the other servers would give too.
     Answered(RequestError),
     /// The reply cannot be read.
     Unreadable(String),
@@ -34,7 +33,7 @@ pub(super) enum HandshakeFailure {
 }
 
 impl HandshakeFailure {
-    /// Whether the server reads nothing more from the connection.
+    /// Whether the server will read nothing more from the connection.
     pub(super) fn ends_connection(&self) -> bool {
         matches!(self, Self::Answered(_) | Self::Ended(_))
     }
@@ -112,14 +111,14 @@ fn refused(code: ErrorCode) -> HandshakeFailure {
     SaslFailure::Failed(error.to_string()).into()
 }
 
-/// Requests the end of the session of this connection. The reply is not awaited.
+/// Requests to close the session of this connection. Does not wait for the reply.
 pub(super) fn close_session(socket: &Socket) {
     if let Ok(request) = Request::CloseSession.frame(MOST_TOKENS + 1) {
         socket.send(request);
     }
 }
 
-/// Sends the credentials of other schemes.
+/// Sends the credentials of the schemes other than SASL.
 pub(super) fn send_credentials(socket: &Socket, credentials: &[Credentials]) {
     for Credentials {
         scheme,
@@ -146,11 +145,11 @@ pub(super) async fn accepted(
     Ok(())
 }
 
-/// The session of a connection that is being opened. Dropping it requests the end of a new session:
-/// it writes what the system takes at once, and does not wait.
+/// The session of a connection that is being opened. Dropping it requests to close a new session:
+/// the drop writes what the system accepts at once, and does not wait.
 ///
-/// A server that requires SASL of each client does not close a session for a client whose exchange
-/// has failed: this one ends at its timeout.
+/// A server that requires SASL does not close a session for a client whose exchange has failed:
+/// such a session ends at its timeout.
 pub(super) struct UnusedSession {
     socket: Arc<Socket>,
     state: State,
@@ -160,13 +159,13 @@ pub(super) struct UnusedSession {
 enum State {
     /// There is no session, it is not new, or a client uses it.
     NothingToClose,
-    /// The server may have opened a session. The requests of a connection need no id.
+    /// The server may have opened a session. A request over its connection needs no session id.
     Requested,
     Granted(SessionKey),
 }
 
 impl UnusedSession {
-    /// Without a session so far.
+    /// No session has been requested yet.
     pub(super) fn new(socket: &Arc<Socket>) -> Self {
         Self {
             socket: Arc::clone(socket),
@@ -175,24 +174,24 @@ impl UnusedSession {
         }
     }
 
-    /// A new session is about to be requested.
+    /// Records that a new session is about to be requested.
     pub(super) fn requested(&mut self) {
         self.state = State::Requested;
     }
 
-    /// The server has granted a new session.
+    /// Records that the server has granted a new session.
     pub(super) fn granted(&mut self, key: &SessionKey) {
         self.state = State::Granted(key.clone());
     }
 
-    /// The client uses the session.
+    /// Records that the client uses the session.
     pub(super) fn used(mut self) {
         self.state = State::NothingToClose;
     }
 
-    /// Ends the session over another connection, if the server has granted one. A server that
-    /// refuses credentials ends the connection, and reads nothing more from it. A session whose
-    /// future is dropped meanwhile ends at its timeout.
+    /// Closes the session over another connection, if the server has granted a session: a server
+    /// that refuses credentials reads nothing more from the first connection. If this future is
+    /// dropped, the session ends at its timeout.
     pub(super) async fn close_over_another_connection(
         mut self,
         server: &HostPort,
@@ -214,8 +213,7 @@ impl UnusedSession {
             socket.send(resumed.frame());
             close_session(&socket);
         });
-        // The replies to both, or the end of the connection: either way, there is nothing left to
-        // do.
+        // Waits for both replies, or for the end of the connection.
         for _ in 0..2 {
             if receive(&socket).await.is_err() {
                 return;

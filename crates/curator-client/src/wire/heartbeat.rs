@@ -1,11 +1,11 @@
-//! When a connection is pinged, and when it is closed. No I/O.
+//! When a connection is pinged, and when a silent one is closed. No I/O.
 
 use std::time::Duration;
 
 use crate::time::ClockInstant;
 
-/// The times of one connection, with the limits of `zookeeper-client`: a simulated client must
-/// close the connection to a silent server when the client that users run does.
+/// The times of one connection. The limits are the same as in `zookeeper-client`, so that a
+/// simulated client leaves a silent server when the client that users run would.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
     /// A connection is closed when nothing arrives for this long.
@@ -18,7 +18,7 @@ pub(super) struct Heartbeat {
     is_pinging: bool,
 }
 
-/// What a connection must do.
+/// What a connection must do now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
@@ -26,7 +26,7 @@ pub(super) enum Due {
     Close,
 }
 
-/// The longest time without a request.
+/// The longest time without a request or a ping.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 impl Heartbeat {
@@ -61,7 +61,7 @@ impl Heartbeat {
         self.is_pinging = false;
     }
 
-    /// When to ask [`due`](Self::due) again.
+    /// When to call [`due`](Self::due) again.
     pub(super) fn next(&self) -> ClockInstant {
         let end = self.last_received + self.limit;
         if self.is_pinging {
@@ -79,7 +79,8 @@ impl Heartbeat {
         if self.is_pinging || now < self.last_sent + self.pause {
             return Due::Nothing;
         }
-        (self.last_sent, self.is_pinging) = (now, true);
+        self.last_sent = now;
+        self.is_pinging = true;
         Due::Ping
     }
 }

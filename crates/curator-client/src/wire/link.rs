@@ -290,7 +290,7 @@ impl Link {
                 Ok(Err(malformed)) => Err(malformed),
                 Err(error) => Ok(Err(error)),
             };
-            // As for a one-shot watch.
+            // See `watch`.
             let may_be_set = !matches!(added, Ok(Err(RequestError::Code(_))));
             let watch =
                 connection.with_watches(|watches| watches.recursive_answered(&path, may_be_set));
@@ -348,15 +348,15 @@ impl Link {
             let results = body.transaction(&sent)?;
             Ok(results.map(|results| results.into_iter().map(applied).collect()))
         });
-        let with_stats = async move {
+        async move {
             Ok(match answer.await? {
                 Ok(results) => {
                     with_stats(|path| task.exists(path), session_id, &operations, results).await
                 }
                 Err(failed) => Err(not_applied(&operations, failed)),
             })
-        };
-        with_stats.boxed()
+        }
+        .boxed()
     }
 
     pub(crate) fn read_all(
@@ -389,9 +389,9 @@ impl Link {
         }
         let written = self.write_nothing();
         let synced = self.sync(&ZPath::root());
-        let probed = async move {
+        async move {
             let (written, synced) = join(written, synced).await;
-            // The outer error is about the request.
+            // The outer error is about the request as a whole.
             let written = written
                 .map_err(|error| (None, error))
                 .and_then(|failed| match failed {
@@ -403,8 +403,8 @@ impl Link {
             let by = ConfirmedBy::of_write(written)?;
             let _first = open.confirmed.set(by);
             synced.map(|()| by)
-        };
-        probed.boxed()
+        }
+        .boxed()
     }
 
     /// A transaction that changes nothing. See [`probe`](crate::link::Link::probe).
@@ -442,8 +442,8 @@ impl Link {
         self.task.request(request, read)
     }
 
-    /// Sends a request that sets a watch. `read` gets the reply, and `missing` an error that sets a
-    /// watch too.
+    /// Sends a request that sets a watch. `read` decodes the reply. `missing` gets an error, and
+    /// returns the value of the answer if the server has set a watch despite the error.
     fn watch<T: Send + 'static, W: From<Watch> + Send + 'static>(
         &self,
         request: &Request<'_>,
@@ -460,8 +460,7 @@ impl Link {
                 Ok(body) => read(body).map(Ok),
                 Err(error) => Ok(missing(&error).ok_or(error)),
             };
-            // After a reply that is lost or cannot be read, the watch may be set; it is then
-            // removed.
+            // If the reply is lost or cannot be read, the watch may be set, and must be removed.
             let may_be_set = !matches!(found, Ok(Err(RequestError::Code(_))));
             let Some((id, event)) =
                 connection.with_watches(|watches| watches.answered(&path, kind, may_be_set))
@@ -485,7 +484,7 @@ impl Link {
     }
 }
 
-/// What `exists` returns for an error which says that there is no node.
+/// What `exists` returns if the error says that there is no node.
 fn no_node<T>(error: &RequestError) -> Option<Option<T>> {
     (*error == RequestError::Code(ErrorCode::NO_NODE)).then_some(None)
 }
@@ -536,7 +535,7 @@ impl Watch {
         self.fired
     }
 
-    /// Whether the event may have arrived, and is not processed.
+    /// Whether the event may have arrived, but has not been processed.
     pub(crate) fn is_behind(&self) -> bool {
         !self.connection.has_forked() && self.connection.may_have_event(&self.path, self.kind)
     }
@@ -548,8 +547,8 @@ impl Watch {
         let Some(event) = &mut self.event else {
             return Poll::Ready(self.fired.unwrap_or(WatchEvent::Interrupted));
         };
-        // What has arrived is there, also for a task that has used up its share of the runtime and
-        // polls only once.
+        // Unconstrained: a task that has used up its coop budget, and polls only once, must still
+        // get an event that has arrived.
         let event = match pin!(unconstrained(event)).poll(cx) {
             Poll::Ready(event) => event.ok(),
             // The reply to the request may have been read while the connection ended.
@@ -574,7 +573,7 @@ impl Drop for Watch {
             std::mem::forget(self.event.take());
             return;
         }
-        // The receiver first: nothing is woken under the lock then.
+        // The receiver is dropped first, so that no task is woken while the lock is held.
         if self.event.take().is_some() {
             remove_if_unused(&self.connection, &self.path, self.kind, Some(self.id));
         }
@@ -621,12 +620,11 @@ impl RecursiveWatch {
         let Some(events) = &mut self.events else {
             return Poll::Ready(TreeEvent::Interrupted);
         };
-        // As with the other transport, events that were not read by the end of the connection are
-        // lost.
+        // Like in `zk/`, events that were not read when the connection ended are lost.
         let event = if self.connection.end().is_some() {
             None
         } else {
-            // As for a one-shot watch.
+            // Unconstrained, as in `Watch::poll_fired`.
             std::task::ready!(pin!(unconstrained(events.recv())).poll(cx))
         };
         if event.is_none() {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::connection::Connection;
-use super::handshake::UnusedSession;
 use super::handshake::{
-    HandshakeFailure, accepted, authenticate, receive, send_credentials, send_first_token,
+    HandshakeFailure, UnusedSession, accepted, authenticate, receive, send_credentials,
+    send_first_token,
 };
 use super::link::{Link, SessionKey};
 use super::reply::connect_response;
@@ -84,8 +84,8 @@ struct Opening<'a> {
     granted: &'a Granted,
 }
 
-/// How long an attempt that has failed may take to end the session that the server has granted: the
-/// caller, or the next server, waits for that.
+/// How long a failed attempt may take to close the session that the server has granted. The caller,
+/// or the attempt to connect to the next server, waits for this.
 const CLOSE_TIME: Duration = Duration::from_secs(1);
 
 impl Connect for Opening<'_> {
@@ -153,8 +153,8 @@ impl Connect for Opening<'_> {
         };
         unused.used();
         let connection = Connection::new(socket, pass.share, key.timeout);
-        // It ends with the connection: when the supervisor drops it, or the server closes it. Only
-        // the supervisor polls this, on the runtime of the client.
+        // The task ends when the supervisor drops the connection, or the server closes it.
+        // `Handle::current` is the runtime of the client, because only the supervisor polls this.
         Spawner::new(Handle::current()).spawn(InProcess::new(Box::pin(
             Arc::clone(&connection).read(pass.timer.clone()),
         )));
@@ -179,8 +179,8 @@ impl Opening<'_> {
         let timeout = self
             .session
             .map_or(pass.options.session_timeout, |session| session.timeout);
-        // As `zookeeper-client`, which does not remember the newest zxid. The first probe makes up
-        // for that.
+        // Like `zookeeper-client`, requests no minimum zxid. The first probe, a write, ensures that
+        // the server is up to date.
         let requested = ConnectRequest::new(
             i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
             self.session.map_or(0, |session| session.session_id),
@@ -207,27 +207,25 @@ impl Opening<'_> {
             )));
         };
         self.granted.tell(session.session_id, session.timeout);
-        let (session_id, password, timeout) =
-            (session.session_id, session.password.into(), session.timeout);
         let key = SessionKey {
             route: self.route.clone(),
-            session_id,
-            password,
-            timeout,
+            session_id: session.session_id,
+            password: session.password.into(),
+            timeout: session.timeout,
         };
-        // Also if the server has opened another session in place of the one to resume.
+        // The server may have opened another session in place of the one to resume.
         if self
             .session
-            .is_none_or(|resumed| resumed.session_id != session_id)
+            .is_none_or(|resumed| resumed.session_id != key.session_id)
         {
             unused.granted(&key);
         }
-        // The next frame is another reply.
+        // The next frame is not the reply that `awaiting` reads.
         #[cfg(feature = "native")]
         drop(awaiting);
         if let Some((exchange, _)) = sasl {
             authenticate(socket, exchange).await?;
-            // Only now, as an impostor must not get them.
+            // Sent only after the server is authenticated: an impostor must not get them.
             socket.together(|| send_credentials(socket, credentials));
         }
         accepted(socket, credentials).await?;
@@ -235,8 +233,8 @@ impl Opening<'_> {
         Ok(key)
     }
 
-    /// While this lasts, a thread that reads the session's lease first reads the reply, if it has
-    /// arrived: the runtime may be blocked.
+    /// Until the result is dropped, a thread that checks the session's lease first reads the reply
+    /// itself, if it has arrived, because the runtime may be blocked.
     #[cfg(feature = "native")]
     fn awaiting(&self, socket: &Arc<Socket>) -> Awaiting {
         let socket = Arc::clone(socket);
@@ -252,7 +250,7 @@ impl Opening<'_> {
     }
 }
 
-/// Records why the handshake has failed. `ended` does so if the connection has.
+/// Records why the handshake has failed. `ended` records that the connection has ended.
 fn record(
     pass: &Pass<'_>,
     index: usize,
@@ -280,7 +278,7 @@ fn record_end(pass: &Pass<'_>, index: usize, target: &Target, problem: EndedBy) 
         EndedBy::Tls(problem) => pass.diagnosis.tls(index, problem),
         EndedBy::Server => {
             pass.diagnosis.ended(index);
-            // There is nothing to examine in memory.
+            // A server in memory has no address that could be examined.
             if !target.addresses.is_empty() {
                 return Failed::Early(target.addresses.clone());
             }

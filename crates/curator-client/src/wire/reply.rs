@@ -28,7 +28,7 @@ pub(crate) struct Granted {
     pub(crate) password: Vec<u8>,
 }
 
-/// Without the password.
+/// Omits the password.
 impl fmt::Debug for Granted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -72,7 +72,7 @@ pub(crate) fn connect_response(frame: &[u8]) -> Result<Option<Granted>, Malforme
 pub(crate) struct Reply<'a> {
     /// The xid of the request, or [`EVENT_XID`](codec::EVENT_XID).
     pub(crate) xid: i32,
-    /// The rest; an error has none.
+    /// What follows the header; an error has no body.
     pub(crate) body: Result<Body<'a>, ErrorCode>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) enum OperationResult {
 /// Why a transaction was not applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FailedOperation {
-    /// Of the operation.
+    /// The index of the operation.
     pub(crate) index: usize,
     pub(crate) error: ErrorCode,
 }
@@ -167,12 +167,13 @@ impl<'a> Body<'a> {
             .map(|(acl, stat)| (acl.unwrap_or_default(), stat))
     }
 
-    /// The path that was synced is not used.
+    /// Ignores the path that was synced.
     pub(crate) fn synced(self) -> Result<(), Malformed> {
         self.whole::<&str>("a path").map(drop)
     }
 
-    /// The inner error repeats the error of the header, so there should be none.
+    /// The inner error repeats the error of the header, and a header with an error has no body, so
+    /// the server should send none.
     pub(crate) fn watch_added(self) -> Result<Result<(), ErrorCode>, Malformed> {
         self.whole("an error code")
             .map(|error| ErrorCode::new(error).map_or(Ok(()), Err))
@@ -199,8 +200,8 @@ impl<'a> Body<'a> {
             .ok_or(no_path)
     }
 
-    /// The results of a multi with these operations; or the operation that failed, and nothing was
-    /// applied.
+    /// The results of a multi with these operations; or the operation that failed, in which case
+    /// nothing was applied.
     pub(crate) fn transaction(
         self,
         operations: &[TransactionOperation],
@@ -244,7 +245,7 @@ impl<'a> Body<'a> {
             .collect()
     }
 
-    /// One result for each operation: made by `result`, or an error, also 0.
+    /// One result for each operation: what `result` returns, or an error code, which may be 0.
     fn results<O, T: Decode<'a>, D: Decode<'a>, R>(
         self,
         operations: &[O],
@@ -284,7 +285,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// `None` if the result belongs to another kind of operation.
+/// `None` if the result does not fit the operation.
 fn operation_result(
     reply: codec::Reply<ZPath, Option<&[u8]>, Acl>,
     operation: &TransactionOperation,
@@ -305,7 +306,7 @@ fn operation_result(
     })
 }
 
-/// `None` if the result belongs to another kind of operation.
+/// `None` if the result does not fit the operation.
 fn read_result(
     reply: codec::Reply<String, Option<Vec<u8>>, Acl>,
     operation: &ReadOperation,

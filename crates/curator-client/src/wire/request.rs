@@ -2,9 +2,9 @@
 
 use crate::acl::Acl;
 use crate::codec::{
-    self, AUTH_XID, Control, NewNode, PING_XID, Read, Writer, frame, write_end, write_part,
+    self, AUTH_XID, Control, NewNode, OpCode, PING_XID, Read, RequestHeader, Writer, frame,
+    write_end, write_part,
 };
-use crate::codec::{OpCode, RequestHeader};
 use crate::operation::{CreateMode, NodeSpec, ReadOperation, TransactionOperation};
 use crate::path::ZPath;
 
@@ -12,13 +12,14 @@ use crate::path::ZPath;
 const ANY_VERSION: i32 = -1;
 /// The mode of `addWatch` for persistent recursive watches.
 const PERSISTENT_RECURSIVE: i32 = 1;
-/// The error of an operation of a transaction, which has a meaning only in results.
+/// The error code of an operation in a request; it has a meaning only in a reply.
 const NO_ERROR: i32 = -1;
 
-/// What a client writes, which it borrows.
+/// A request that writes, with borrowed values.
 type Write<'a> = codec::Write<&'a ZPath, &'a [u8], &'a [Acl]>;
-/// What a client says of its connection.
+/// A request about the connection.
 type About<'a> = Control<&'a ZPath, &'a str, &'a [u8]>;
+/// A request about the connection's watches.
 type AboutWatches<'a> = Control<&'a ZPath, &'a ZPath, &'a [u8]>;
 
 /// A ping, answered with [`PING_XID`].
@@ -56,7 +57,7 @@ pub(crate) enum Request<'a> {
     },
     /// `data`. A watch is set only if the node exists.
     GetData { path: &'a ZPath, watch: bool },
-    /// `stat`; the error `NoNode` if there is none, which also sets the watch.
+    /// `stat`; the error `NoNode` if there is no node. The watch is set in both cases.
     Exists { path: &'a ZPath, watch: bool },
     /// `children`. A watch is set only if the node exists.
     GetChildren { path: &'a ZPath, watch: bool },
@@ -82,7 +83,7 @@ pub(crate) enum Request<'a> {
     MultiRead(&'a [ReadOperation]),
     /// `watch_added`. The watch is persistent and recursive.
     AddWatch { path: &'a ZPath },
-    /// `empty`; the error `NoWatcher` if there is none.
+    /// `empty`; the error `NoWatcher` if there is no watch.
     RemoveWatches { path: &'a ZPath, kind: WatchKind },
     /// `empty`. The server closes the connection after the reply.
     CloseSession,
@@ -92,23 +93,23 @@ pub(crate) enum Request<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchKind {
     Children = 1,
-    /// Also watches on the existence of a node.
+    /// Watches on the data or the existence of a node.
     Data = 2,
     /// All watches of the connection on the node.
     Any = 3,
 }
 
-/// A request that must not be sent: the server would understand something else.
+/// A request that must not be sent, because the server would misunderstand it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub(crate) struct InvalidRequest {
-    /// The operation of a transaction; 0 in other requests.
+    /// The index of the operation in a transaction; 0 for other requests.
     pub(crate) index: usize,
     pub(crate) reason: &'static str,
 }
 
 impl Request<'_> {
-    /// Whether the server sets a watch.
+    /// Whether the request sets a watch.
     pub(super) fn sets_watch(&self) -> bool {
         match self {
             Self::GetData { watch, .. }
@@ -131,7 +132,8 @@ impl Request<'_> {
         )
     }
 
-    /// The frame. `xid` must be positive, and one higher than the xid of the request before it.
+    /// Encodes the request. `xid` must be positive, and one higher than the xid of the request
+    /// before.
     ///
     /// # Errors
     ///
@@ -154,7 +156,7 @@ impl Request<'_> {
                 &Write::SetAcl {
                     path,
                     acl,
-                    version: required(version),
+                    version: version_or_any(version),
                 },
             ),
             Self::Sync { path } => frame(xid, &AboutWatches::Sync { path }),
@@ -189,7 +191,7 @@ fn multi(xid: i32, operations: &[TransactionOperation]) -> Result<Vec<u8>, Inval
         let part = match operation {
             TransactionOperation::Check { path, version } => Write::Check {
                 path,
-                version: required(*version),
+                version: version_or_any(*version),
             },
             TransactionOperation::Create(node) => create(node, index)?,
             TransactionOperation::SetData {
@@ -222,7 +224,7 @@ fn multi_read(xid: i32, operations: &[ReadOperation]) -> Vec<u8> {
     writer.into_frame()
 }
 
-/// `index`: of the operation in a transaction.
+/// `index` is the index of the operation in a transaction.
 fn create(node: &NodeSpec, index: usize) -> Result<Write<'_>, InvalidRequest> {
     let flags = match node.mode {
         CreateMode::Persistent => 0,
@@ -259,7 +261,7 @@ fn create(node: &NodeSpec, index: usize) -> Result<Write<'_>, InvalidRequest> {
 fn delete(path: &ZPath, version: Option<i32>) -> Write<'_> {
     Write::Delete {
         path,
-        version: required(version),
+        version: version_or_any(version),
     }
 }
 
@@ -267,10 +269,10 @@ fn set_data<'a>(path: &'a ZPath, data: &'a [u8], version: Option<i32>) -> Write<
     Write::SetData {
         path,
         data,
-        version: required(version),
+        version: version_or_any(version),
     }
 }
 
-fn required(version: Option<i32>) -> i32 {
+fn version_or_any(version: Option<i32>) -> i32 {
     version.unwrap_or(ANY_VERSION)
 }

@@ -1,5 +1,4 @@
-//! How a connection reaches its server, through a simulated network or over TCP, and what carries
-//! its frames.
+//! How a connection reaches its server, over TCP or a simulated network, and what carries frames.
 
 use std::io;
 use std::net::SocketAddr;
@@ -33,7 +32,7 @@ pub(crate) enum Route {
     Tcp,
 }
 
-/// Why a server was connected, and the handshake has ended.
+/// Why the server has ended a connection during the handshake.
 pub(super) enum EndedBy {
     #[cfg(all(feature = "native", feature = "tls"))]
     Tls(TlsProblem),
@@ -96,7 +95,7 @@ impl Route {
     }
 }
 
-/// What TLS knows of a connection.
+/// The TLS configuration of a connection, which can explain why the connection has ended.
 pub(super) struct Tls {
     #[cfg(all(feature = "native", feature = "tls"))]
     config: Option<HandshakeConfig>,
@@ -183,7 +182,7 @@ impl Socket {
     /// Calls `send`, and writes the frames that it sends together.
     pub(super) fn together<T>(&self, send: impl FnOnce() -> T) -> T {
         match self {
-            // In memory, there is nothing to save.
+            // Nothing is saved in memory.
             #[cfg(feature = "simulation")]
             Self::Simulated(_) => send(),
             #[cfg(feature = "native")]
@@ -203,7 +202,8 @@ impl Socket {
         }
     }
 
-    /// Receives frames of any length from now on. Before, a frame must be a reply to a handshake.
+    /// Receives frames of any length from now on. Before this call, only frames as short as the
+    /// replies to a handshake are received.
     pub(super) fn allow_long_frames(&self) {
         match self {
             #[cfg(feature = "simulation")]
@@ -213,7 +213,7 @@ impl Socket {
         }
     }
 
-    /// Reads the next frame, which stays to be received, if it has arrived. Needs no runtime.
+    /// Calls `read` with the next frame, if it has arrived, without receiving it. Needs no runtime.
     #[cfg(feature = "native")]
     pub(super) fn peek_now<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         match self {
@@ -223,9 +223,9 @@ impl Socket {
         }
     }
 
-    /// Whether a frame that `is_sought` has arrived, and perhaps was not processed. Also `true` if
-    /// that is unknown: a part of a frame is last, much has arrived, or the connection has ended.
-    /// The frames stay to be received. Needs no runtime.
+    /// Whether a frame for which `is_sought` returns true has arrived and may not have been
+    /// processed. Also `true` if this is unknown, because the last frame is incomplete, too much
+    /// has arrived, or the connection has ended. Does not receive the frames. Needs no runtime.
     #[cfg(feature = "native")]
     pub(super) fn may_have_arrived(&self, is_sought: impl Fn(&[u8]) -> bool) -> bool {
         match self {

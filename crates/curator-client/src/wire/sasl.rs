@@ -32,7 +32,7 @@ use crate::sasl::ticket;
 use crate::source;
 use crate::transport::Unauthenticated;
 
-/// One exchange. Without SASL, there is none.
+/// The state of an exchange.
 pub(super) enum Exchange {
     #[cfg(feature = "sasl-digest-md5")]
     Challenge(Login),
@@ -42,11 +42,11 @@ pub(super) enum Exchange {
     Gssapi(Box<Gssapi>),
 }
 
-/// What follows a token of the server.
+/// What the client does after a token of the server.
 pub(super) enum Step {
-    /// The client sends this token. The server answers each one.
+    /// Sends this token. The server answers each token.
     Respond(Vec<u8>),
-    /// Both sides are authenticated.
+    /// Nothing: both sides are authenticated.
     Done,
 }
 
@@ -94,8 +94,8 @@ impl Exchange {
     pub(super) async fn step(self, token: &[u8]) -> Result<(Self, Step), SaslFailure> {
         match self {
             #[cfg(feature = "sasl-digest-md5")]
-            // A server without SASL, and one that admits clients whose authentication has failed,
-            // sends no token.
+            // A server sends no token if it does not support SASL, or admits clients whose
+            // authentication has failed.
             Self::Challenge(_) | Self::Proof(_) if token.is_empty() => {
                 Err(SaslFailure::Unauthenticated(Unauthenticated::Client))
             }

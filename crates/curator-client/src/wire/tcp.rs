@@ -16,8 +16,8 @@ use super::frames::{Frames, Security};
 
 /// How many bytes are read at once.
 const CHUNK: usize = 16 << 10;
-/// How many bytes a thread reads in advance of the task that reads: an endless stream must not hold
-/// it.
+/// How many bytes a thread other than the reading task may read, so that an endless stream does not
+/// occupy the thread.
 const ADVANCE: usize = 1 << 20;
 
 /// See the module.
@@ -30,14 +30,14 @@ struct Io {
     stream: TcpStream,
     security: Security,
     received: Frames,
-    /// For the bytes that are read next.
+    /// The buffer for the next read.
     chunk: Box<[u8]>,
     to_write: Vec<u8>,
     /// How many calls of `together` have not returned.
     gathering: usize,
     /// How many bytes of `to_write` are written.
     written: usize,
-    /// The task that reads.
+    /// Wakes the reading task.
     reader: Option<Waker>,
     /// Why the connection has ended. Reported after the frames that have arrived.
     failure: Option<io::Error>,
@@ -72,7 +72,7 @@ impl TcpSocket {
     /// See [`Socket::send`](super::route::Socket::send).
     pub(super) fn send(&self, frame: &[u8]) {
         let mut io = self.lock();
-        // An error is found again by the task that reads.
+        // The reading task finds the error again.
         let _: io::Result<()> = io.send(frame);
         self.write(io);
     }
@@ -129,17 +129,16 @@ impl TcpSocket {
     }
 }
 
-/// What a thread that is not the reader has read.
+/// The result of a read by a thread other than the reading task.
 struct Advance {
     /// Whether anything was read, or the connection has ended.
     is_new: bool,
-    /// Whether nothing is left in the system.
+    /// Whether the socket has nothing left to read.
     is_all: bool,
 }
 
 impl Advance {
-    /// The system reports bytes only once, and now they are gone: the task that reads must be
-    /// woken.
+    /// Wakes the reading task if anything was read: the system will not report those bytes again.
     fn wake_reader(&self, io: MutexGuard<'_, Io>) {
         let reader = if self.is_new { io.reader.clone() } else { None };
         drop(io);
@@ -149,7 +148,7 @@ impl Advance {
     }
 }
 
-/// Writes what was gathered when it is dropped, also by a panic.
+/// Writes what was gathered when it is dropped, even by a panic.
 struct Gathering<'a>(&'a TcpSocket);
 
 impl Drop for Gathering<'_> {
@@ -196,7 +195,7 @@ impl Io {
                 Err(error) => return Err(error),
             }
         }
-        // Not at each write, which would move a long backlog again and again.
+        // Not after each write, which would move a long backlog again and again.
         if self.written > self.to_write.len() / 2 {
             self.to_write.drain(..self.written);
             self.written = 0;
@@ -210,7 +209,7 @@ impl Io {
         self.security.begin(&mut self.to_write)?;
         while !self.security.is_ready() {
             let written = self.poll_write(cx);
-            // What the server has sent explains a failed write.
+            // If the write has failed, what the server has sent may say why, so it is read first.
             match self.poll_read(cx) {
                 Poll::Ready(read) => read?,
                 Poll::Pending => {
@@ -239,7 +238,7 @@ impl Io {
                 self.reader = Some(cx.waker().clone());
             }
             let written = self.poll_write(cx);
-            // What the server has sent explains a failed write.
+            // If the write has failed, what the server has sent may say why, so it is read first.
             match self.poll_read(cx) {
                 Poll::Ready(read) => self.failure = read.err(),
                 Poll::Pending => {
@@ -261,8 +260,8 @@ impl Io {
         Ok(())
     }
 
-    /// Reads what has arrived, until it `is_enough`. tokio knows of what has arrived only when its
-    /// runtime runs, but its sockets do not block, so any thread can ask the system.
+    /// Reads what has arrived, until `is_enough` returns true. tokio learns that bytes have arrived
+    /// only while its runtime runs, but its sockets are non-blocking, so any thread can read them.
     fn read_now(&mut self, is_enough: impl Fn(&Frames) -> bool) -> Advance {
         use rustix::io::Errno;
         use rustix::net::{RecvFlags, recv};
@@ -271,7 +270,7 @@ impl Io {
             is_new: false,
             is_all: false,
         };
-        // With TLS, the bytes that are read need not become bytes of frames.
+        // Counts the bytes that are read: with TLS, they need not become bytes of frames.
         let mut in_advance = self.received.len();
         while self.failure.is_none() && in_advance < ADVANCE && !is_enough(&self.received) {
             let read = match recv(&self.stream, &mut *self.chunk, RecvFlags::empty()) {
@@ -305,7 +304,7 @@ impl Io {
             self.security
                 .receive(chunk.filled(), &mut self.received, &mut self.to_write);
         if received.is_err() {
-            // The server gets the alert that says why TLS has failed.
+            // Sends the server the alert that says why TLS has failed.
             drop(self.write());
         }
         Poll::Ready(received)
@@ -337,7 +336,7 @@ mod tests {
 
     /// The test blocks the only thread of its runtime while it reads the frame.
     #[tokio::test]
-    async fn a_frame_that_another_has_read_wakes_the_task_that_waits_for_it() {
+    async fn a_frame_read_outside_the_reading_task_wakes_that_task() {
         let (socket, mut server) = connected().await;
         for round in 0..20_u8 {
             let receiving = tokio::spawn(receive(Arc::clone(&socket)));

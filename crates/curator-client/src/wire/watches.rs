@@ -28,7 +28,7 @@ struct Watched<S> {
     /// Requests whose replies have not arrived.
     requested: usize,
     watchers: Vec<(u64, S)>,
-    /// Whether the server has a watch that no watcher here may want any more.
+    /// Whether the server still has a watch, which it must remove when no watcher is left here.
     is_set: bool,
 }
 
@@ -54,7 +54,7 @@ impl<S> Watched<S> {
     }
 }
 
-/// An event on its way to a watcher.
+/// An event, and the watcher that it must be sent to.
 pub(super) enum Fired {
     OneShot(oneshot::Sender<WatchEvent>, WatchEvent),
     Recursive(mpsc::UnboundedSender<TreeEvent>, TreeEvent),
@@ -70,7 +70,7 @@ impl Fired {
     }
 }
 
-/// Which table a watch is in.
+/// The kind of a one-shot watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OneShotKind {
     Data,
@@ -112,12 +112,13 @@ impl Watches {
                 .sum::<usize>()
     }
 
-    /// A request for a watch is being sent.
+    /// Records that a request for a watch is being sent.
     pub(super) fn requested(&mut self, path: &ZPath, kind: OneShotKind) {
         self.table(kind).entry(path.clone()).or_default().requested += 1;
     }
 
-    /// The reply to a request has arrived. If the watch `is_set`, returns its id and its event.
+    /// Records that the reply to a request has arrived. If the watch `is_set`, returns its id and
+    /// its event.
     pub(super) fn answered(
         &mut self,
         path: &ZPath,
@@ -133,13 +134,13 @@ impl Watches {
         is_set.then_some((id, event))
     }
 
-    /// A watch is dropped, or the reply to a request without a watch has arrived. Returns whether
-    /// the server must remove its watch.
+    /// Records that the watch `id` is dropped, or, if `id` is `None`, that a reply has set no watch.
+    /// Returns whether the server must remove its watch.
     pub(super) fn dropped(&mut self, path: &ZPath, kind: OneShotKind, id: Option<u64>) -> bool {
         dropped(self.table(kind), path, id)
     }
 
-    /// A request for a recursive watch is being sent.
+    /// Records that a request for a recursive watch is being sent.
     pub(super) fn recursive_requested(&mut self, path: &ZPath) {
         self.recursive.entry(path.clone()).or_default().requested += 1;
     }
@@ -164,8 +165,8 @@ impl Watches {
         dropped(&mut self.recursive, path, id)
     }
 
-    /// Fires the watches that report `event`. Returns what must be sent to their watchers, without
-    /// a lock: a watcher may be woken inline.
+    /// Fires the watches that report `event`. Returns what the caller must send to their watchers
+    /// after it has released its lock: sending may run a watcher inline.
     #[must_use]
     pub(super) fn fire(&mut self, event: &Event) -> Vec<Fired> {
         let mut fired = Vec::new();
@@ -223,7 +224,7 @@ fn dropped<S>(table: &mut BTreeMap<ZPath, Watched<S>>, path: &ZPath, id: Option<
     table.remove(path).is_some_and(|watched| watched.is_set)
 }
 
-/// The server has removed the watch on `path`.
+/// Fires the one-shot watches of `table` on `path`, whose watch the server has removed.
 fn fire(
     table: &mut BTreeMap<ZPath, Watched<oneshot::Sender<WatchEvent>>>,
     path: &ZPath,
@@ -246,13 +247,13 @@ fn fire(
 }
 
 /// The recursive watches that report an event at `path`, the deepest first. Each watch is compared
-/// once with the path, and nothing is copied: there are few watches, but a server that lies can
-/// send a path of a million parts.
+/// once with the path, and nothing is copied: there are few watches, but a faulty server can send a
+/// path of a million parts.
 fn covering<'a, S: 'a>(
     watches: impl DoubleEndedIterator<Item = (&'a ZPath, &'a Watched<S>)>,
     path: &ZPath,
 ) -> impl Iterator<Item = &'a Watched<S>> {
-    // In the order of the table, a path follows those above it.
+    // The table is sorted, so a path follows its ancestors.
     watches
         .rev()
         .filter(|(watched, _)| path.is_at_or_below(watched))
@@ -306,7 +307,7 @@ mod tests {
         assert!(!watches.dropped(&a, OneShotKind::Data, Some(first)));
         watches.requested(&a, OneShotKind::Data);
         assert!(!watches.dropped(&a, OneShotKind::Data, Some(second)));
-        // The node is gone: no watch is set, but the previous one may be.
+        // The node was deleted: this request sets no watch, but an earlier watch may still be set.
         assert_eq!(
             watches.answered(&a, OneShotKind::Data, false).map(drop),
             None
@@ -324,8 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_recursive_watches_of_an_event_are_those_of_its_node_and_its_ancestors_the_deepest_first()
-    {
+    fn an_event_fires_the_recursive_watches_of_its_node_and_its_ancestors_the_deepest_first() {
         let mut watches = Watches::default();
         let watched = [
             "/", "/a", "/a-", "/a/b", "/a/b/c", "/a/b/c/d", "/a/b0", "/b",
@@ -369,21 +369,20 @@ mod tests {
         assert_eq!((covering(counted, &deep).count(), compared.get()), (2, 3));
     }
 
-    /// With a copy of each ancestor, these events would take minutes, and so the thread would be
-    /// stuck.
+    /// If each ancestor were copied, these events would take minutes.
     #[tokio::test]
     async fn an_event_of_two_million_ancestors_does_not_occupy_the_thread() {
-        let (fired, has_fired) = oneshot::channel();
-        // On a separate thread: if it is stuck, the test fails in place of waiting.
+        let (fired_tx, fired_rx) = oneshot::channel();
+        // On a separate thread, so that the test fails, and does not hang, if the thread is stuck.
         std::thread::spawn(move || {
             let mut watches = Watches::default();
             let deep = path(&"/a".repeat(2_000_000));
             let without_watches = watches.fire(&Event::Created(deep.clone())).len();
             let _events = watch_recursively(&mut watches, &path("/a"));
-            fired
+            fired_tx
                 .send([without_watches, watches.fire(&Event::Created(deep)).len()])
                 .unwrap();
         });
-        assert_eq!(curator_test::soon(has_fired).await, Ok([0, 1]));
+        assert_eq!(curator_test::soon(fired_rx).await, Ok([0, 1]));
     }
 }

@@ -4,8 +4,8 @@
 //! 2. The client responds with a digest of its password, the server's nonce and its own.
 //! 3. The server proves by another digest that it knows the password too: `rspauth`.
 //!
-//! Any bytes are a challenge or a [`Failure`]. The messages after the exchange are not protected
-//! (`qop=auth`).
+//! Any bytes can be parsed: they are a challenge, or cause a [`Failure`]. The messages after the
+//! exchange are not protected (`qop=auth`).
 
 use std::fmt::Write as _;
 
@@ -13,13 +13,13 @@ use md5::{Digest as _, Md5};
 
 use super::directives::{Directives, Failure, quoted};
 
-/// What the client protects the digest for, as all ZooKeeper clients and servers.
+/// The service that the digest is bound to, the same for all ZooKeeper clients and servers.
 pub(super) const DIGEST_URI: &str = "zookeeper/zk-sasl-md5";
 
-/// The client has one nonce for one response.
+/// The client uses each of its nonces for one response.
 const NONCE_COUNT: &str = "00000001";
 
-/// Who the client is.
+/// The client's user and password.
 pub(in crate::wire) struct Login {
     pub(in crate::wire) user: String,
     pub(in crate::wire) password: String,
@@ -72,7 +72,7 @@ impl Login {
         if !is_utf_8 && latin_1(&self.password).is_none() {
             return Err(NOT_LATIN_1);
         }
-        // The server knows its users in each of its realms.
+        // Any realm will do: the server knows its users in each of its realms.
         let realm = directives.all("realm").next();
 
         let secret = self.secret(realm.unwrap_or_default(), is_utf_8)?;
@@ -83,8 +83,8 @@ impl Login {
             b":",
             client_nonce.as_bytes(),
         ]));
-        let digest = |of: &str| {
-            let target = hex(&hash(&[of.as_bytes(), b":", digest_uri.as_bytes()]));
+        let digest = |method: &str| {
+            let target = hex(&hash(&[method.as_bytes(), b":", digest_uri.as_bytes()]));
             let count = NONCE_COUNT.as_bytes();
             let parts = [
                 session_key.as_bytes(),
@@ -115,8 +115,8 @@ impl Login {
         Ok((response, Proof(digest(""))))
     }
 
-    /// The hash of user, realm and password, each as Latin-1 if it can be (2.1.2.1), also in a
-    /// response in UTF-8.
+    /// The hash of user, realm and password, each as Latin-1 if it can be (RFC 2831, 2.1.2.1), even
+    /// in a response in UTF-8.
     fn secret(&self, realm: &[u8], is_utf_8: bool) -> Result<[u8; 16], Failure> {
         let realm = if is_utf_8 {
             hashed_form(std::str::from_utf8(realm).map_err(|_| Failure("the realm is not UTF-8"))?)
@@ -144,9 +144,8 @@ impl Proof {
     }
 }
 
-const NOT_LATIN_1: Failure = Failure(
-    "the server accepts only Latin-1 text, which the user or the password of this client is not",
-);
+const NOT_LATIN_1: Failure =
+    Failure("the server accepts only Latin-1, and the user or the password has other characters");
 
 fn hashed_form(text: &str) -> Vec<u8> {
     latin_1(text).unwrap_or_else(|| text.as_bytes().to_vec())
@@ -206,7 +205,7 @@ pub(in crate::wire) mod tests {
 
     /// RFC 2831, section 4.
     #[test]
-    fn the_examples_of_the_specification_have_its_digests() {
+    fn the_examples_of_the_specification_result_in_its_digests() {
         for (challenge, client_nonce, digest_uri, response, proof) in [
             (
                 r#"realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",algorithm=md5-sess,charset=utf-8"#,
@@ -234,7 +233,7 @@ pub(in crate::wire) mod tests {
         }
     }
 
-    /// What a server that knows the password sends last.
+    /// The last message of a server that knows the password.
     pub(in crate::wire) fn final_message(
         login: &Login,
         challenge: &[u8],
@@ -288,7 +287,7 @@ pub(in crate::wire) mod tests {
         }
     }
 
-    /// The response to the client's own digest is no proof: an impostor could send it back.
+    /// An impostor could send the client's digest back, so it must not count as a proof.
     #[test]
     fn the_proof_of_the_server_differs_from_the_response_of_the_client() {
         let (response, proof) = respond(
@@ -393,12 +392,12 @@ pub(in crate::wire) mod tests {
             let at = at.index(challenge.len() + 1);
             challenge.splice(at..at, noise);
             if let Ok((_, proof)) = login("alice", "secret").respond(&challenge, "nonce", DIGEST_URI) {
-                // What an impostor can send without the password.
+                // An impostor can send its challenge again without the password.
                 prop_assert_ne!(proof.is_in(&challenge), Ok(true));
             }
         }
 
-        /// Whatever characters the server's values consist of, it can read the response.
+        /// The server can parse the response, whatever bytes its own values contain.
         #[test]
         fn a_response_can_be_parsed(
             realm in prop::collection::vec(any::<u8>(), 1..30), nonce in prop::collection::vec(any::<u8>(), 1..30),

@@ -60,7 +60,7 @@ impl<'a> Directives<'a> {
     }
 }
 
-/// A value in quotes.
+/// Encloses a value in quotes.
 pub(super) fn quoted(value: &[u8]) -> Vec<u8> {
     let mut quoted = vec![b'"'];
     for byte in value {
@@ -91,17 +91,17 @@ fn value(text: &[u8]) -> Result<(Cow<'_, [u8]>, &[u8]), Failure> {
     Err(Failure("a quoted value has no end"))
 }
 
-/// Splits off a token, which is not empty.
+/// Splits off a token of at least one byte.
 fn token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text
         .iter()
-        .position(|byte| !is_of_token(*byte))
+        .position(|byte| !is_token_byte(*byte))
         .unwrap_or(text.len());
     text.split_at_checked(end)
         .filter(|(token, _)| !token.is_empty())
 }
 
-fn is_of_token(byte: u8) -> bool {
+fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_graphic() && !br#"()<>@,;:\"/[]?={}"#.contains(&byte)
 }
 
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_no_list_of_directives_is_refused() {
+    fn a_message_that_is_not_a_list_of_directives_is_refused() {
         for (message, why) in [
             (&b"a"[..], "a directive has no value"),
             (b"a=", "a directive has no value"),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quoted_value_is_read_as_it_was() {
+    fn a_value_is_unchanged_by_quoting_and_parsing() {
         for value in [&b""[..], b"a", b"\"", b"\\", b"a\\\"b,c=\xff"] {
             let message = [b"a=".to_vec(), quoted(value)].concat();
             assert_eq!(

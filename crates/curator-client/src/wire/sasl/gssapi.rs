@@ -1,6 +1,6 @@
-//! The client's side of GSSAPI (RFC 4752), by the system's Kerberos library.
+//! The client's side of GSSAPI (RFC 4752), with the system's Kerberos library.
 //!
-//! 1. Both sides make a security context, which authenticates both of them.
+//! 1. Both sides establish a security context, which authenticates both of them.
 //! 2. The server sends the security layers that it offers, in a message that the context protects.
 //! 3. The client chooses none, and acts as the principal of its ticket.
 
@@ -11,8 +11,8 @@ use super::{SaslFailure, Step};
 use crate::sasl::ticket;
 use crate::transport::Unauthenticated;
 
-/// The bit of a server that offers to continue without a security layer, and the client's choice of
-/// that. The other bytes are the longest message, which is 0 without a layer.
+/// The bit for "no security layer" in the first byte, both of the server's offer and of the
+/// client's choice. The other three bytes are the longest message, which is 0 without a layer.
 const NO_LAYER: u8 = 1;
 
 pub(in crate::wire) struct Gssapi {
@@ -26,12 +26,12 @@ enum Stage {
     Context,
     /// The layers that the server offers.
     Layers,
-    /// The server's consent.
+    /// The server's last token, which is empty.
     End,
 }
 
 impl Gssapi {
-    /// Starts with the server of this name. Also returns the first token. Blocks.
+    /// Starts an exchange with the service `name`. Also returns the first token. Blocks.
     pub(in crate::wire) fn begin(name: &str) -> Result<(Self, Vec<u8>), SaslFailure> {
         let (context, token) = ticket::begin(name).map_err(failed)?;
         let mut client = Self {
@@ -45,8 +45,8 @@ impl Gssapi {
     /// Handles the server's next token. Blocks.
     pub(in crate::wire) fn step(&mut self, token: &[u8]) -> Result<Step, SaslFailure> {
         match self.stage {
-            // A server without SASL, and one that admits clients whose authentication has failed,
-            // sends no token.
+            // A server sends no token if it does not support SASL, or admits clients whose
+            // authentication has failed.
             Stage::Context | Stage::Layers if token.is_empty() => {
                 Err(SaslFailure::Unauthenticated(Unauthenticated::Client))
             }
@@ -83,7 +83,7 @@ impl Gssapi {
         }
     }
 
-    /// Goes on to the security layers if the context is complete. Then the server must be
+    /// Continues with the security layers if the context is complete. By then, the server must be
     /// authenticated too.
     fn complete(&mut self) -> Result<(), SaslFailure> {
         if self.context.is_complete() {
