@@ -1,4 +1,4 @@
-//! Translates stats, ACLs and errors.
+//! Converts stats, ACLs and errors between the types of this crate and of `zookeeper-client`.
 
 use zookeeper_client::{
     Acl as ZkAcl, AuthId as ZkAuthId, Error as ZkError, Permission as ZkPermission, Stat as ZkStat,
@@ -28,7 +28,7 @@ pub(super) fn to_acl(acl: &[Acl]) -> Vec<ZkAcl> {
         .collect()
 }
 
-/// Omits bits without a meaning in ZooKeeper.
+/// Omits bits that have no meaning in ZooKeeper.
 pub(super) fn from_acl(acl: &[ZkAcl]) -> Vec<Acl> {
     acl.iter()
         .map(|acl: &ZkAcl| {
@@ -58,7 +58,7 @@ pub(super) fn from_stat(stat: ZkStat) -> Stat {
 }
 
 /// The messages of `zookeeper-client` are for its developers, so a lost connection is described in
-/// plain words. `ConnectionLoss` is only an end of file; a reset and an idle timeout are `Custom`.
+/// plain words. `ConnectionLoss` is only EOF; a reset and an idle timeout are `Custom`.
 impl From<ZkError> for RequestError {
     fn from(error: ZkError) -> Self {
         let code = match error {

@@ -1,5 +1,4 @@
-//! Polls futures without their caller: a request once at the call, and an attempt to connect
-//! inline, by its waker.
+//! Polls futures outside of tasks: a request once at its call, and a connection by its waker.
 
 use std::future::{Future, ready};
 use std::panic::AssertUnwindSafe;
@@ -96,7 +95,7 @@ impl InPlace {
                 let finished = future.take();
                 drop(future);
                 self.state.store(DONE, Ordering::Release);
-                // Dropping the future wakes other tasks.
+                // Dropped last, because the drop wakes other tasks.
                 return drop(finished);
             }
             drop(future);
@@ -162,10 +161,13 @@ pub(super) fn start<T: Send + 'static>(
 pub(super) fn start_translated<T: Send + 'static>(
     future: impl Future<Output = Result<T, RequestError>> + Send + 'static,
 ) -> Answer<T> {
-    let caught = AssertUnwindSafe(future).catch_unwind();
-    let undecodable = || RequestError::Lost("the reply cannot be decoded".to_owned());
-    let mut future = caught
-        .map(move |answer| answer.unwrap_or_else(|_| Err(undecodable())))
+    let mut future = AssertUnwindSafe(future)
+        .catch_unwind()
+        .map(|answer| {
+            answer.unwrap_or_else(|_| {
+                Err(RequestError::Lost("the reply cannot be decoded".to_owned()))
+            })
+        })
         .boxed();
     match (&mut future).now_or_never() {
         Some(answer) => ready(answer).boxed(),
@@ -225,7 +227,7 @@ mod tests {
         assert_eq!(counting.polls(), 2);
         counting.complete.store(1, Ordering::SeqCst);
         counting.work.run();
-        // It is dropped by then, and never polled again.
+        // The work is dropped by now, and never polled again.
         counting.work.run();
         assert_eq!(counting.polls(), 3);
         assert!(counting.work.lock().is_none());
@@ -252,7 +254,7 @@ mod tests {
             counting.polls()
         });
         assert_eq!((polls, counting.polls()), (0, 1));
-        // No poll without a wake.
+        // Without a wake, the work is not polled.
         counting.work.together(|| {});
         assert_eq!(counting.polls(), 1);
     }

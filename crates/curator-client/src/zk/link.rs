@@ -1,4 +1,4 @@
-//! One connection of a session, with requests that are sent by the call.
+//! One connection of a session. A method of [`Link`] sends its request when it is called.
 
 mod connect;
 mod open;
@@ -41,7 +41,7 @@ pub(crate) struct Link {
     verified: Arc<OnceLock<ConfirmedBy>>,
 }
 
-/// What the first probe of a connection must also verify.
+/// What the first probe of a connection must verify in addition.
 #[derive(Debug, Clone, Copy)]
 struct Unverified {
     /// Whether the server may have older state than the servers that the session was connected to
@@ -150,7 +150,7 @@ impl Link {
             .boxed()
     }
 
-    /// Sends `request`, which sets a watch; usually immediately, see `unfired.rs`.
+    /// Sends `request`, which sets a watch. `unfired.rs` explains when it must wait first.
     fn watch<T: Send + 'static>(
         &self,
         path: &ZPath,

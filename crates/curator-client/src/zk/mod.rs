@@ -1,6 +1,6 @@
-//! The adapter: the only files that name `zookeeper_client`.
+//! The adapter for `zookeeper-client`: no other files of this crate use it.
 //!
-//! `zookeeper-client` handles the wire protocol well; these files work around its weaknesses.
+//! `zookeeper-client` handles the wire protocol well; these files work around its faults.
 //!
 //! | fault of zookeeper-client 0.11 | workaround |
 //! |---|---|
@@ -8,11 +8,11 @@
 //! | it reconnects silently: without reporting the granted timeout, at its own pace, with watches that may exceed the request size, and reports that it is connected before it is | [`task`]: it never reconnects; `supervisor/resume.rs` does |
 //! | a session that is resumed by its id may see an older state than it has seen | [`link`]: its first request is a write |
 //! | a watcher panics when its session task has ended | [`task`], [`watch`]: the watcher is no longer polled then |
-//! | it panics at a reply to `getData` without a stat, and at an empty path in the reply to a create | [`in_place`]: an error |
+//! | it panics on a reply to `getData` without a stat, and on an empty path in the reply to a create | [`in_place`]: an error |
 //! | one poll reads until there is nothing left to read | [`watchdog`]: shuts the socket down |
 //! | it keeps a session alive for as long as the process lives | [`task`]: only while the supervisor probes it |
 //! | a frame may be of any length, and is buffered | `supervisor.rs`: ends the task when its session has ended, or its connection has left probes unanswered for long |
-//! | only an end of file is `ConnectionLoss`; a reset or an idle timeout is `Custom` | [`convert`] |
+//! | only EOF is `ConnectionLoss`; a reset or an idle timeout is `Custom` | [`convert`]: each is a lost connection |
 //! | no `TCP_NODELAY` | [`sockets`]: finds the socket of a new connection |
 //! | it notices expiry only after 1.4 T or more | `supervisor.rs`: the lease ends the session, and the supervisor immediately opens another session |
 //! | operations queue without bound or timeout | `session/requests.rs`: sends nothing without a connection; a deadline for each request, and a cap |
@@ -23,7 +23,7 @@
 //! | it connects to the first address of a name that accepts, even if that server is silent | `pass.rs`, `link/connect.rs`: resolve names, and pass one address at a time; not with TLS, which needs the name |
 //! | it does not report which server failed, nor why | `pass.rs`: tries one server at a time, and `diagnosis.rs` examines a server that fails |
 //! | it does not report why a TLS handshake failed | `diagnosis/handshake.rs`: makes a separate handshake |
-//! | with TLS, it panics at a host name that no certificate can have | `client/builder/validate.rs`: refused |
+//! | with TLS, it panics on a host name that no certificate can have | `client/builder/validate.rs`: refused |
 //! | with TLS, it panics (in `rustls`) if two cryptography providers are compiled in and none is installed | `tls/options.rs`: installs one |
 //! | its option to skip the check of the host name is `unsafe`, and wrong for TLS 1.3 | not used |
 //! | an empty reply to SASL counts as success, so that a session may have no identity | [`link`]: the first probe of a connection verifies the identity |

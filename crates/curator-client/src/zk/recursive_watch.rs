@@ -109,7 +109,7 @@ struct Unwanted {
     has_ended: bool,
 }
 
-/// A watcher of the crate, which removes its watch when it is dropped.
+/// A watcher of `zookeeper-client`, which removes its watch when it is dropped.
 type Watcher = Box<dyn Send>;
 
 type Answer = transport::Answer<RecursiveWatch>;
@@ -157,8 +157,8 @@ impl Removals {
     /// events of the watch could arrive while the request is in flight, and `zookeeper-client`
     /// could then use freed memory. The session continues over another connection.
     pub(crate) fn abandon_requests(&self) {
-        // Abort first, which wakes the connections: a watch that is dropped meanwhile must not be
-        // removed over one of them.
+        // The connections are aborted first. Aborting wakes them, and a watch that is dropped
+        // during such a wake must not be removed over one of them.
         let tasks: Vec<_> = self
             .unwanted()
             .requested
@@ -305,12 +305,12 @@ pub(super) fn requested(
 ) -> Answer {
     let removals = Arc::downgrade(removals);
     // A weak handle, because `removals` may keep the reply.
-    let for_watch = Weak::clone(&removals);
-    let of_watch = task.clone();
+    let weak_removals = Weak::clone(&removals);
+    let watch_task = task.clone();
     let answer = async move {
         let watcher = watcher.await.map_err(refused)?;
-        let removals = for_watch.upgrade().ok_or(RequestError::Closed)?;
-        Ok(RecursiveWatch::new(watcher, of_watch, removals))
+        let removals = weak_removals.upgrade().ok_or(RequestError::Closed)?;
+        Ok(RecursiveWatch::new(watcher, watch_task, removals))
     };
     Requested {
         answer: Some(answer.boxed()),
@@ -320,7 +320,8 @@ pub(super) fn requested(
     .boxed()
 }
 
-/// A server without recursive watches in its watch manager answers that it cannot read the request.
+/// A server whose watch manager does not support recursive watches answers that it cannot read the
+/// request.
 fn refused(error: RequestError) -> RequestError {
     match error {
         RequestError::Code(ErrorCode::MARSHALLING_ERROR) => {

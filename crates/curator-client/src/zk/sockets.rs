@@ -80,15 +80,16 @@ impl Socket {
         self.act(Action::ShutDown)
     }
 
-    /// The number of bytes that the socket has received, and that were not read yet; if it is
-    /// unknown, the bytes of all sockets that are connected to the server. `None` if there is none.
+    /// The number of bytes that the socket has received, and that were not read yet; if the socket
+    /// is unknown, the bytes of all sockets that are connected to the server. `None` if there is no
+    /// such socket.
     #[cfg(unix)]
     pub(super) fn unread(&self) -> Option<u64> {
-        let of = |number| descriptor::unread(number, |peer| self.is_peer(peer));
-        of(self.number.load(Ordering::Relaxed)).or_else(|| {
+        let unread = |number| descriptor::unread(number, |peer| self.is_peer(peer));
+        unread(self.number.load(Ordering::Relaxed)).or_else(|| {
             descriptors()
                 .ok()?
-                .filter_map(of)
+                .filter_map(unread)
                 .reduce(u64::saturating_add)
         })
     }
@@ -98,9 +99,11 @@ impl Socket {
         None
     }
 
+    /// Performs `action`. Returns the number of sockets that this changed.
+    ///
     /// Two connections to one server that are opened at the same moment may have noted the same
-    /// number. The second finds nothing left to set there, and searches for another one, so each
-    /// may have the other's socket.
+    /// number. The second connection finds nothing left to set on that socket, and searches for
+    /// another socket, so each connection may have the other's socket.
     #[cfg(unix)]
     fn act(&self, action: Action) -> std::io::Result<usize> {
         let act_on = |number| descriptor::act_if(number, |peer| self.is_peer(peer), action);
@@ -128,8 +131,8 @@ impl Socket {
     /// Whether `peer` is one of the server's addresses. Ignores the IPv6 scope and flow.
     #[cfg(unix)]
     fn is_peer(&self, peer: SocketAddr) -> bool {
-        self.peers.iter().any(|own: &SocketAddr| {
-            own.port() == peer.port() && own.ip().to_canonical() == peer.ip().to_canonical()
+        self.peers.iter().any(|known: &SocketAddr| {
+            known.port() == peer.port() && known.ip().to_canonical() == peer.ip().to_canonical()
         })
     }
 }
@@ -215,7 +218,8 @@ mod tests {
 
     #[test]
     fn nodelay_is_set_on_no_other_connection() {
-        let ((_server, address), (_other, elsewhere)) = (listen().unwrap(), listen().unwrap());
+        let (_server, address) = listen().unwrap();
+        let (_other, elsewhere) = listen().unwrap();
         let [stream, beside] = [(); 2].map(|()| TcpStream::connect(address).unwrap());
         numbered(&stream, address).set_nodelay();
         assert!(stream.nodelay().unwrap() && !beside.nodelay().unwrap());
@@ -250,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unread_bytes_are_those_of_the_noted_socket_or_of_all_sockets_to_the_server() {
+    fn unread_counts_the_bytes_of_the_noted_socket_or_of_all_sockets_to_the_server() {
         use std::io::Write as _;
         let (server, address) = listen().unwrap();
         let [stream, beside] = [(); 2].map(|()| TcpStream::connect(address).unwrap());

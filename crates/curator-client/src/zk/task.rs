@@ -2,13 +2,12 @@
 //!
 //! `zookeeper-client` spawns one task for each session. Left alone, that task reconnects at its own
 //! pace, keeps the requests and watches of the old connection, and does not report the timeout that
-//! the next server grants. So the task is ended in the very poll that finds its connection broken,
+//! the next server grants. So the task is ended in the same poll that finds its connection broken,
 //! before it can establish the next connection. `supervisor/resume.rs` then opens the next
 //! connection.
 //!
-//! The task is not a task of the runtime, but polled inline by its waker ([`InPlace`]): on the
-//! thread of a caller that makes a request, or on the thread of `async-io` when there is something
-//! to read.
+//! The task does not run on the runtime: its waker polls it inline ([`InPlace`]), on the thread of
+//! a caller that makes a request, or on the thread of `async-io` when the socket is readable.
 //!
 //! `zookeeper-client` spawns the task through the spawner of its thread, so while a connection is
 //! opened, [`catch_task`] replaces the spawner.
@@ -47,13 +46,13 @@ struct Shared {
     /// When the connection ends if [`keep`](SessionTask::keep) is not called again, in nanoseconds
     /// of the clock.
     kept_until: AtomicU64,
-    /// Dropped after the work. `None` once the work has ended.
+    /// The values to drop after the work. `None` once the work has ended.
     afterwards: Mutex<Option<Vec<Box<dyn Send>>>>,
     process: Process,
 }
 
 impl SessionTask {
-    /// Runs `work`; `states` reports its state.
+    /// Runs `work`, the task of `zookeeper-client`; `states` reports the state of its session.
     ///
     /// The connection ends when the session is closed or lost, when a handle ends it, or at the
     /// first poll after the time until which it was last [kept](Self::keep).
@@ -73,13 +72,11 @@ impl SessionTask {
             afterwards: Mutex::new(Some(Vec::new())),
             process: Process::current(),
         });
-        let work = InProcess::new(work);
-        let _afterwards = Afterwards(Arc::clone(&shared));
         let running = InPlace::new(Box::pin(Running {
             shared: Arc::clone(&shared),
-            work,
+            work: InProcess::new(work),
             state,
-            _afterwards,
+            _afterwards: Afterwards(Arc::clone(&shared)),
         }));
         Self { shared, running }
     }
@@ -89,8 +86,8 @@ impl SessionTask {
         self.running.together(send)
     }
 
-    /// Keeps the connection for this long from now, and replaces the previous time. After that time
-    /// the connection ends as soon as it is polled.
+    /// Keeps the connection for this long from now, replacing the previous time. The first poll
+    /// after that time ends the connection.
     ///
     /// `zookeeper-client` keeps a session alive for as long as the process lives. If the supervisor
     /// stops, for example because the runtime is stuck, the session would live on, and other
@@ -117,8 +114,8 @@ impl SessionTask {
         self.abort(LinkEnd::Lost);
     }
 
-    /// Drops `what` after the work of the connection, so that `zookeeper-client` does not react to
-    /// the drop.
+    /// Drops `what` after the work of the connection, so that the drop does not make
+    /// `zookeeper-client` send anything.
     pub(super) fn drop_afterwards(&self, what: impl Send + 'static) {
         let mut afterwards = self.shared.afterwards();
         match &mut *afterwards {
@@ -170,8 +167,8 @@ impl SessionTask {
     /// Runs `call` while the connection cannot end.
     ///
     /// For calls that would make `zookeeper-client` panic if its task were gone. `call` must be
-    /// short, must not block, and must not wake the connection: the wake polls it inline, and may
-    /// have to end it, which waits for `call`.
+    /// short, must not block, and must not wake the connection: the wake polls the connection
+    /// inline, and if that poll ends the connection, it waits for `call` forever.
     ///
     /// # Errors
     ///
@@ -223,7 +220,8 @@ impl<S: Fn() -> SessionState + Unpin> Future for Running<S> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match self.shared.end() {
-            // The last poll writes the request to close the session, unless the socket is full.
+            // After `Closed`, one more poll writes the request to close the session, unless the
+            // socket is full.
             None | Some(LinkEnd::Closed) => {}
             Some(_) => return Poll::Ready(()),
         }
@@ -244,7 +242,7 @@ impl<S: Fn() -> SessionState + Unpin> Future for Running<S> {
             SessionState::Expired => LinkEnd::Expired,
             SessionState::AuthFailed => LinkEnd::AuthFailed,
             SessionState::Closed => LinkEnd::Closed,
-            // A read-only server cannot confirm anything, and was not requested.
+            // A read-only server was not requested, and cannot confirm anything.
             SessionState::SyncConnected
             | SessionState::Disconnected
             | SessionState::ConnectedReadOnly => LinkEnd::Lost,
@@ -265,7 +263,7 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Only the first reason is kept.
+    /// Records why the connection has ended. Only the first reason is kept.
     fn finish(&self, end: LinkEnd) {
         // Recorded before the work is dropped: tasks that the drop wakes find it here.
         self.end.send_if_modified(|current| {
@@ -287,15 +285,14 @@ pub(crate) async fn catch_task<T>(future: impl Future<Output = T>) -> (T, Option
         future.as_mut().poll(cx)
     })
     .await;
-    (
-        output,
-        catcher
-            .caught
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner),
-    )
+    let caught = catcher
+        .caught
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    (output, caught)
 }
 
+/// A spawner that keeps the last task, without running it.
 struct Catcher {
     caught: Mutex<Option<Work>>,
 }
@@ -313,8 +310,8 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Work that counts the messages sent to it, and reports its drop. It adopts the states that it
-    /// receives.
+    /// Work that counts the messages sent to it, takes the session states in them as its own, and
+    /// reports its drop.
     struct Counting {
         task: SessionTask,
         sender: mpsc::UnboundedSender<SessionState>,
@@ -409,39 +406,39 @@ pub(super) mod tests {
     pub(in crate::zk) fn being_polled(
         mut work: impl FnMut() + Send + 'static,
     ) -> (SessionTask, impl FnOnce()) {
-        let (inside, entered) = std::sync::mpsc::channel();
-        let (go_on, wait) = std::sync::mpsc::channel::<()>();
+        let (entered_tx, entered_rx) = std::sync::mpsc::channel();
+        let (continue_tx, continue_rx) = std::sync::mpsc::channel::<()>();
         let work = Box::pin(async move {
-            inside.send(()).unwrap();
-            wait.recv().unwrap();
+            entered_tx.send(()).unwrap();
+            continue_rx.recv().unwrap();
             work();
             std::future::pending::<()>().await;
         });
         let task = SessionTask::new(work, || SessionState::SyncConnected);
         let polled = task.clone();
         let polling = std::thread::spawn(move || polled.running.run());
-        entered.recv().unwrap();
+        entered_rx.recv().unwrap();
         (task, move || {
-            go_on.send(()).unwrap();
+            continue_tx.send(()).unwrap();
             polling.join().unwrap();
         })
     }
 
-    /// Checks that what `end` drops, and gets as its second argument, outlives the current poll of
-    /// a connection.
+    /// Checks that the second argument of `end`, which `end` drops, outlives the current poll of a
+    /// connection.
     #[track_caller]
     pub(in crate::zk) fn assert_outlives_the_poll(
         when: &str,
         end: impl FnOnce(&SessionTask, oneshot::Sender<()>),
     ) {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let (kept, mut dropped) = oneshot::channel();
-        let (task, go_on) = being_polled(move || sender.send(dropped.try_recv()).unwrap());
-        end(&task, kept);
-        go_on();
-        let found = receiver.recv().unwrap();
+        let (found_tx, found_rx) = std::sync::mpsc::channel();
+        let (kept_tx, mut kept_rx) = oneshot::channel();
+        let (task, continue_poll) =
+            being_polled(move || found_tx.send(kept_rx.try_recv()).unwrap());
+        end(&task, kept_tx);
+        continue_poll();
         assert_eq!(
-            found,
+            found_rx.recv().unwrap(),
             Err(oneshot::error::TryRecvError::Empty),
             "the poll did not keep it: {when}"
         );
@@ -450,14 +447,14 @@ pub(super) mod tests {
     #[test]
     fn aborting_a_connection_during_its_poll_does_not_block() {
         let (held, dropped) = oneshot::channel::<()>();
-        let (task, go_on) = being_polled(move || assert!(!held.is_closed()));
-        let (aborted, has_aborted) = std::sync::mpsc::channel();
+        let (task, continue_poll) = being_polled(move || assert!(!held.is_closed()));
+        let (aborted_tx, aborted_rx) = std::sync::mpsc::channel();
         let aborting = std::thread::spawn(move || {
             task.abort(LinkEnd::Lost);
-            aborted.send(task.end()).unwrap();
+            aborted_tx.send(task.end()).unwrap();
         });
-        let end = has_aborted.recv_timeout(Duration::from_secs(30));
-        go_on();
+        let end = aborted_rx.recv_timeout(Duration::from_secs(30));
+        continue_poll();
         aborting.join().unwrap();
         assert_eq!(
             end,
@@ -478,7 +475,7 @@ pub(super) mod tests {
         });
     }
 
-    /// In this last poll, `zookeeper-client` writes the request to close the session.
+    /// In its last poll, `zookeeper-client` writes the request to close the session.
     #[test]
     fn a_connection_that_is_closed_is_polled_once_more() {
         let counting = Counting::start();
@@ -494,7 +491,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_connection_whose_keep_time_is_over_is_lost() {
+    fn a_connection_whose_keep_time_has_passed_is_lost() {
         let counting = Counting::start();
         counting.task.keep(Duration::from_secs(60));
         counting.sender.send(SessionState::SyncConnected).unwrap();
@@ -515,7 +512,7 @@ pub(super) mod tests {
         let task = SessionTask::new(Box::pin(work), || SessionState::SyncConnected);
         task.running.run();
         assert_eq!(task.end(), None);
-        // This work wakes the first one during its own poll, and so polls it inline.
+        // The second work wakes the first one during its own poll, and so polls it inline.
         let work = async move {
             sender.send(()).unwrap();
             std::future::pending::<()>().await;

@@ -45,8 +45,8 @@ struct OnPath {
     children: usize,
     /// Requests for watches of both kinds whose replies have not been read.
     requested: usize,
-    /// The drop count at the last drop of a watch of each kind, or of such a request; `None` if no
-    /// event or reply of it can arrive any more.
+    /// The value of `drops` at the last drop of a watch of each kind, or of a request for a watch;
+    /// `None` if no event of the watch, or reply to the request, can arrive any more.
     dropped_data: Option<Drops>,
     dropped_children: Option<Drops>,
     dropped_request: Option<Drops>,
@@ -55,7 +55,8 @@ struct OnPath {
 /// A watch that is requested or set, until it has [ended](Self::end) or is
 /// [released](Self::release).
 pub(super) struct Unfired {
-    of: Option<Arc<UnfiredWatches>>,
+    /// `None` once the watch has ended or was released.
+    all: Option<Arc<UnfiredWatches>>,
     path: ZPath,
     kind: Kind,
     /// Whether it counts in `requested` of its path.
@@ -72,15 +73,16 @@ impl UnfiredWatches {
             state.paths.entry(path.clone()).or_default().children += 1;
         }
         let drops = state.drops;
-        let on_path = state.paths.get_mut(path);
-        let unconfirmed = on_path
-            .as_ref()
-            .is_some_and(|on_path| on_path.are_both_dropped())
-            .then_some(drops);
-        let is_requested = on_path.map(|on_path| on_path.requested += 1).is_some();
+        let mut unconfirmed = None;
+        let mut is_requested = false;
+        if let Some(on_path) = state.paths.get_mut(path) {
+            unconfirmed = on_path.are_both_dropped().then_some(drops);
+            on_path.requested += 1;
+            is_requested = true;
+        }
         (
             Unfired {
-                of: Some(Arc::clone(self)),
+                all: Some(Arc::clone(self)),
                 path: path.clone(),
                 kind,
                 is_requested,
@@ -90,9 +92,10 @@ impl UnfiredWatches {
         )
     }
 
-    /// Records that no more events can arrive of those watches on this path that are among the
-    /// first `drops` dropped ones: two requests were sent since then, the second after the reply to
-    /// the first. (A watch that is dropped before it is set is removed only after the first one.)
+    /// Records that no event can arrive any more of a watch on this path that is among the first
+    /// `drops` dropped watches: two requests were answered since then, the second sent after the
+    /// reply to the first. (A watch that is dropped before it is set is removed only after the
+    /// first request.)
     pub(super) fn confirmed(&self, path: &ZPath, drops: Drops) {
         let mut state = self.lock();
         if let Some(on_path) = state.paths.get_mut(path)
@@ -102,7 +105,7 @@ impl UnfiredWatches {
         }
     }
 
-    /// The number of watches dropped so far; read before a probe is sent.
+    /// The number of watches dropped so far. Call this before sending a probe.
     pub(super) fn drops(&self) -> Drops {
         self.lock().drops
     }
@@ -155,10 +158,10 @@ impl OnPath {
 }
 
 impl Unfired {
-    /// The watch is set.
+    /// Records that the watch is set.
     pub(super) fn set(&mut self) {
         self.is_answered = true;
-        if let Some(all) = &self.of
+        if let Some(all) = &self.all
             && std::mem::take(&mut self.is_requested)
             && let Some(on_path) = all.lock().paths.get_mut(&self.path)
         {
@@ -166,9 +169,9 @@ impl Unfired {
         }
     }
 
-    /// The watch has fired, or was not set.
+    /// Records that the watch has fired, or was not set.
     pub(super) fn end(&mut self) {
-        if let Some(all) = self.of.take() {
+        if let Some(all) = self.all.take() {
             self.leave(&mut all.lock(), false);
         }
     }
@@ -177,17 +180,17 @@ impl Unfired {
     ///
     /// # Errors
     ///
-    /// `what`, when the connection must be closed, because events of dropped watches may arrive
-    /// while a request is in flight.
+    /// Returns `what` if the connection must be closed, because events of dropped watches may
+    /// arrive while a request is in flight.
     pub(super) fn release<T>(&mut self, what: T) -> Result<(), T> {
-        let Some(all) = self.of.take() else {
+        let Some(all) = self.all.take() else {
             return Ok(());
         };
         let mut state = all.lock();
         if self.leave(&mut state, true) {
             return Err(what);
         }
-        // Before another thread adds a request.
+        // Dropped under the lock, before another thread can add a request.
         drop(what);
         Ok(())
     }
@@ -202,7 +205,9 @@ impl Unfired {
         let Some(on_path) = paths.get_mut(&self.path) else {
             return false;
         };
-        *drops += u64::from(is_dropped);
+        if is_dropped {
+            *drops += 1;
+        }
         let dropped = is_dropped.then_some(*drops);
         if std::mem::take(&mut self.is_requested) {
             on_path.requested -= 1;

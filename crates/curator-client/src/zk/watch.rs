@@ -146,8 +146,8 @@ impl<T: 'static> Drop for Requested<T> {
 
 /// Drops `what`, which holds the watch or the reply to its request.
 fn release(unfired: &mut Unfired, what: impl Send + 'static, task: &SessionTask) {
-    // The drop makes `zookeeper-client` send a request; `together` delays this until the lock in
-    // `release` is released.
+    // The drop makes `zookeeper-client` send a request. `together` delays this until
+    // `Unfired::release` has unlocked its mutex.
     let not_dropped = task.together(|| {
         if task.end().is_some() {
             Err(what)

@@ -9,10 +9,10 @@
 //! socket is ready. None of these threads can make the checks, because any of them may be blocked.
 //! So a separate thread, one for the process, checks all connections twice a second.
 //!
-//! A poll can also take long because its thread is blocked in a log line, or gets no processor.
+//! A poll can also take long because its thread is blocked in a log line, or is not scheduled.
 //! Such a poll reads nothing. So when two successive checks see the same poll, the thread observes
 //! for a moment how many bytes of the connection's socket are unread: if the number both falls and
-//! rises, bytes are read, and more keep arriving. When this was observed twice in one poll, the
+//! rises, bytes are read, and more keep arriving. After two such observations of one poll, the
 //! thread shuts down the socket; the crate reads what the socket has received by then, and finds
 //! its connection broken.
 
@@ -102,7 +102,7 @@ impl Watchdog {
     }
 
     /// Watches the polls of `future`, which belongs to the connection. Only one future of a
-    /// connection at a time.
+    /// connection may be watched at a time.
     pub(super) fn watch<F: Future + ?Sized>(
         &self,
         mut future: Pin<Box<F>>,
@@ -140,8 +140,8 @@ impl CheckThread {
 
     fn run(&self) {
         loop {
-            // Checks that were missed while the process was stopped are not made up for: two checks
-            // without a pause would see the same poll twice.
+            // Does not make up for checks that were missed while the process was stopped: two
+            // checks without a pause would see the same poll twice.
             thread::sleep(self.interval);
             let mut state = self.lock();
             state.watched.retain(|watched| watched.strong_count() > 0);
@@ -170,9 +170,9 @@ fn check(all: &[Arc<Watched>]) {
         return;
     }
     let flows = observe(all);
-    // The sockets of two connections that are opened at the same moment may be confused. Then bytes
-    // are read from the socket of a connection that is not polled, and the long poll reads nothing
-    // from its own.
+    // If two connections are opened at the same moment, each may have noted the other's socket.
+    // Then bytes seem to be read from the socket of a connection that is not polled, and none from
+    // the socket of the connection in a long poll.
     let is_confused = in_long_poll
         .iter()
         .zip(&flows)
@@ -273,16 +273,15 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(30);
 
-    /// Never checks by itself, only when the test does.
+    /// Does not check by itself: only the test calls `check`.
     static NEVER: CheckThread = CheckThread::every(Duration::from_secs(86_400));
 
-    /// A connection with these numbers of unread bytes, again and again.
+    /// A connection whose number of unread bytes takes the values of `unread` in turn, repeatedly.
     fn watchdog(
         check_thread: &'static CheckThread,
         unread: &[Option<u64>],
     ) -> (Watchdog, mpsc::Receiver<()>) {
         let (sender, shut_downs) = mpsc::channel();
-        // The test may have dropped its receiver.
         let unread = Mutex::new(VecDeque::from(unread.to_vec()));
         (
             Watchdog::with(
@@ -293,6 +292,7 @@ mod tests {
                     *unread.back().unwrap()
                 },
                 move || {
+                    // Fails if the test has dropped its receiver.
                     let _sent = sender.send(());
                 },
             ),
@@ -344,10 +344,10 @@ mod tests {
 
     #[test]
     fn only_a_long_poll_that_reads_and_receives_has_its_connection_shut_down() {
-        // The first check sees the poll for the first time.
         let rising: Vec<_> = (0..10_000).map(Some).collect();
         let falling: Vec<_> = rising.iter().rev().copied().collect();
         for (unread, expected, what) in [
+            // The first check only records the poll, and the second is the first observation.
             (&FLOOD[..], [0, 0, 1, 1], "bytes are read, and more arrive"),
             (&[Some(7)], [0; 4], "nothing is read, and nothing arrives"),
             (&rising, [0; 4], "nothing is read"),
@@ -376,10 +376,10 @@ mod tests {
 
     #[test]
     fn of_two_confused_sockets_the_one_that_is_read_is_shut_down() {
-        let (stuck, none) = watchdog(&NEVER, &[Some(0)]);
+        let (stuck, stuck_shut_downs) = watchdog(&NEVER, &[Some(0)]);
         let (other, shut_downs) = watchdog(&NEVER, &FLOOD);
         assert_eq!(checks(&stuck, &[&other], &shut_downs), [0, 0, 1, 1]);
-        assert_eq!(none.try_iter().count(), 0);
+        assert_eq!(stuck_shut_downs.try_iter().count(), 0);
         // A connection that is polled meanwhile reads from its own socket.
         let (polled, shut_downs) = watchdog(&NEVER, &FLOOD);
         let all = [Arc::clone(&stuck.0), Arc::clone(&polled.0)];
@@ -396,7 +396,10 @@ mod tests {
             .watch(Box::pin(poll))
             .now_or_never()
             .expect("it is ready");
-        assert_eq!(shut_downs.try_iter().count() + none.try_iter().count(), 0);
+        assert_eq!(
+            shut_downs.try_iter().count() + stuck_shut_downs.try_iter().count(),
+            0
+        );
     }
 
     #[test]

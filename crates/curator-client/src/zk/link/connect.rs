@@ -1,4 +1,4 @@
-//! Connects to one server at a time by `zookeeper-client`.
+//! Connects to one server at a time with `zookeeper-client`.
 //!
 //! `zookeeper-client` can try all servers itself, but it reports neither which server failed nor
 //! why, and it connects to the first address of a name that accepts a connection, even if that
@@ -140,16 +140,17 @@ fn is_answer(error: &ZkError) -> bool {
 /// A server may grant a shorter session timeout, which must end the session's lease as soon as the
 /// reply is read. So the attempt is polled inline, and does not wait for the task that started it.
 ///
-/// Dropping it ends the attempt. A connection that is open by then is [abandoned](Link::abandon).
+/// Dropping it ends the attempt. If the connection is open by then, it is
+/// [abandoned](Link::abandon).
 pub(super) struct Attempt {
     running: Arc<InPlace>,
     outcome: oneshot::Receiver<Result<Unclaimed, ZkError>>,
 }
 
 impl Attempt {
-    /// Starts to poll `connect`, which must not block, and must not panic. Calls `granted` when the
-    /// connection is open, and when a poll of the attempt already returns it: a task that `granted`
-    /// notifies finds the connection.
+    /// Starts to poll `connect`, which must not block, and must not panic. Reports the granted
+    /// session to `granted` only when a poll of the attempt would return the connection: a task
+    /// that `granted` notifies must find it.
     pub(super) fn start(
         connect: impl Future<Output = Result<Link, ZkError>> + Send + 'static,
         granted: Granted,
@@ -167,7 +168,7 @@ impl Attempt {
                     .as_ref()
                     .ok()
                     .map(|link| (link.session_id(), link.session_timeout()));
-                // If the receiver was dropped meanwhile, so is the connection.
+                // If the receiver was dropped meanwhile, this drops the connection.
                 drop(sender.send(connected.map(Unclaimed::new)));
                 if let Some((session_id, timeout)) = session {
                     granted.tell(session_id, timeout);
@@ -263,7 +264,7 @@ mod tests {
         }
     }
 
-    // In real time: a simulation does not have this transport.
+    // Runs in real time, because simulations do not use this transport.
     #[tokio::test]
     async fn a_silent_address_leaves_time_for_the_other_addresses_of_its_host() {
         let server = EmbeddedServer::start().unwrap();
@@ -318,7 +319,7 @@ mod tests {
         let target = targets(&pass, 0, vec![address]).remove(0);
         let hesitating = std::thread::spawn(move || {
             let (_stream, _) = server.accept().unwrap();
-            // Longer than any server takes to refuse a client, and far from the end of its time.
+            // Longer than any server takes to refuse a client, and much shorter than its share.
             std::thread::sleep(SHARE / 16);
         });
         let failed = opening.connect(&pass, 0, target, SHARE).await;

@@ -62,10 +62,14 @@ impl Link {
         target: Target,
         unverified: Unverified,
     ) -> Result<Self, ZkError> {
-        let connect =
-            AssertUnwindSafe(Self::handshake(connector, server, target, unverified)).catch_unwind();
-        let panicked = || ZkError::UnexpectedError("zookeeper-client has panicked".to_owned());
-        connect.await.unwrap_or_else(|_| Err(panicked()))
+        AssertUnwindSafe(Self::handshake(connector, server, target, unverified))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| {
+                Err(ZkError::UnexpectedError(
+                    "zookeeper-client has panicked".to_owned(),
+                ))
+            })
     }
 
     async fn handshake(
@@ -129,8 +133,8 @@ impl Link {
         start_translated(async move {
             let mut writer = client.new_multi_writer();
             if verifies_identity {
-                let for_us = ZkCreateMode::Persistent.with_acls(Acls::creator_all());
-                writer.add_create(IDENTITY_NODE, &[], &for_us)?;
+                let options = ZkCreateMode::Persistent.with_acls(Acls::creator_all());
+                writer.add_create(IDENTITY_NODE, &[], &options)?;
             }
             writer.add_check_version(
                 ZPath::root().as_str(),
@@ -140,7 +144,7 @@ impl Link {
                     ANY_VERSION
                 },
             )?;
-            // `join` polls them in this order, and polling sends them: pipelined.
+            // `join` polls both in this order, and polling sends a request, so they are pipelined.
             let (written, synced) =
                 futures_util::future::join(writer.commit(), client.sync("/")).await;
             let by = ConfirmedBy::of_write(written.map(drop).map_err(|error| match error {
@@ -198,10 +202,10 @@ impl SessionKey {
 
 /// The connector for a connection to `server`.
 ///
-/// By default, `zookeeper-client` waits 2/5 of the session timeout for a silent server, also after
-/// the connect. That may be longer than the limit for the whole connect; and the timeout is the
-/// granted one, which may be far longer than the requested one. So the connector waits no longer
-/// than a server's share.
+/// By default, `zookeeper-client` waits 2/5 of the session timeout for a silent server, both during
+/// and after the connect. That may be longer than the limit for the whole connect, especially as
+/// the granted timeout may be far longer than the requested timeout. So the connector waits no
+/// longer than a server's share.
 #[cfg_attr(
     not(any(feature = "sasl-digest-md5", feature = "sasl-gssapi")),
     expect(unused_variables, reason = "only SASL needs the server")
