@@ -28,29 +28,29 @@ use crate::tls::{TlsFailure, TlsProblem};
 /// Why a server is examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExaminationCause {
-    /// It has not answered for long. Only its port is checked, since the server may be busy.
+    /// The server has not answered for long. Only its port is checked, since it may be busy.
     Slow,
-    /// It has ended the handshake of a session that was connected to the ensemble before.
+    /// The server has ended the handshake of a session that was connected to the ensemble before.
     EndedOnResume,
-    /// It has ended the handshake for a new session. The client may never have been connected to
-    /// the ensemble.
+    /// The server has ended the handshake for a new session. The client may never have been
+    /// connected to the ensemble.
     EndedOnOpen,
 }
 
 /// The problem with one server.
 #[derive(Debug)]
 enum Problem {
-    /// The client is connecting to it, and no problem is known yet.
+    /// The client is connecting to the server, and no problem is known yet.
     BeingTried,
     Unresolved(io::Error),
     Unconnected(io::Error),
     /// The step that has not happened yet.
     Slow(&'static str),
-    /// The step that has not happened in time.
+    /// The step that has not happened within this time.
     Overdue(&'static str, Duration),
-    /// It has accepted the connection, and closed it.
+    /// The server has accepted the connection, and then closed it.
     Ended,
-    /// Its reply to the handshake cannot be read.
+    /// The server's reply to the handshake cannot be read.
     #[cfg(feature = "native")]
     Malformed(String),
     /// SASL has failed.
@@ -59,7 +59,7 @@ enum Problem {
     /// Like `Ended`, or SASL failed locally: `zookeeper-client` does not distinguish these.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     Unauthenticated,
-    /// It has accepted the connection, but TLS failed.
+    /// The server has accepted the connection, but TLS failed.
     Tls(TlsProblem),
     /// The server was not tried, because a prerequisite is missing.
     #[cfg(feature = "sasl-gssapi")]
@@ -97,13 +97,13 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The problems of the servers, kept from pass to pass. `Display` lists them in the order of the
-/// connect string.
+/// The problems of the servers, which are kept across passes. `Display` lists them in the order of
+/// the connect string.
 pub(crate) struct Diagnosis<'a> {
     pub(crate) servers: &'a [HostPort],
     #[cfg(feature = "tls")]
     tls: Option<&'a TlsOptions>,
-    /// Whether `zookeeper-client` authenticates the client by SASL.
+    /// Whether `zookeeper-client` authenticates the client over SASL.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     zookeeper_client_authenticates: bool,
     found: Mutex<Vec<Findings>>,
@@ -126,7 +126,7 @@ struct Findings {
     resolved_by_zookeeper_client: Option<usize>,
 }
 
-/// The maximum number of servers named; an ensemble has fewer.
+/// The maximum number of servers that `Display` names; an ensemble has fewer.
 const MOST_NAMED: usize = 9;
 /// The minimum time between two examinations of a server. In an outage every client makes a pass
 /// every second.
@@ -145,11 +145,11 @@ impl<'a> Diagnosis<'a> {
             tls: options.tls.as_ref(),
             #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
             zookeeper_client_authenticates: options.uses_sasl() && !options.is_native(),
-            ..Self::of_plain(&options.servers, report)
+            ..Self::without_tls(&options.servers, report)
         }
     }
 
-    fn of_plain(servers: &'a ConnectString, report: &'a Report<'a>) -> Self {
+    fn without_tls(servers: &'a ConnectString, report: &'a Report<'a>) -> Self {
         let servers = servers.hosts();
         let found = servers.iter().map(|_| Findings::default()).collect();
         Self {
@@ -235,8 +235,8 @@ impl<'a> Diagnosis<'a> {
             .await;
     }
 
-    /// A server has ended the handshake. Tests whether `problem` is the reason, unless that was
-    /// tested recently or the client's session was connected to the ensemble before.
+    /// Records that a server has ended the handshake. Tests whether `problem` is the reason, unless
+    /// this was tested recently, or the client's session was connected to the ensemble before.
     async fn note_ended(
         &self,
         index: usize,
@@ -244,7 +244,7 @@ impl<'a> Diagnosis<'a> {
         problem: TlsProblem,
         test: impl Future<Output = bool>,
     ) {
-        // Recorded until the test has a result.
+        // This problem stands until the test has a result.
         self.note(index, self.ended_problem());
         let is_due = cause == ExaminationCause::EndedOnOpen
             && is_due(&mut self.lock()[index].port_tested, PORT_TEST_INTERVAL);
@@ -254,60 +254,61 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// The step of an attempt that has not happened yet.
+    /// Records the step of an attempt that has not happened yet.
     pub(crate) fn slow(&self, index: usize, what: &'static str) {
         self.note(index, Problem::Slow(what));
     }
 
-    /// The name of a server cannot be resolved.
+    /// Records that the name of a server cannot be resolved.
     pub(crate) fn unresolved(&self, index: usize, error: io::Error) {
         self.note(index, Problem::Unresolved(error));
     }
 
-    /// The connection to a server cannot be opened.
+    /// Records that the connection to a server cannot be opened.
     #[cfg(feature = "native")]
     pub(crate) fn unconnected(&self, index: usize, error: io::Error) {
         self.note(index, Problem::Unconnected(error));
     }
 
-    /// A server has closed the connection during the handshake.
+    /// Records that a server has closed the connection during the handshake.
     #[cfg(feature = "native")]
     pub(crate) fn ended(&self, index: usize) {
         self.note(index, self.ended_problem());
     }
 
-    /// TLS has failed with a server.
+    /// Records that TLS has failed with a server.
     #[cfg(all(feature = "native", feature = "tls"))]
     pub(crate) fn tls(&self, index: usize, problem: TlsProblem) {
         self.note(index, Problem::Tls(problem));
     }
 
-    /// The handshake with a server cannot be read.
+    /// Records that a server's reply to the handshake cannot be read.
     #[cfg(feature = "native")]
     pub(crate) fn malformed(&self, index: usize, problem: String) {
         self.note(index, Problem::Malformed(problem));
     }
 
-    /// SASL has failed with a server.
+    /// Records that SASL has failed with a server.
     #[cfg(feature = "native")]
     pub(crate) fn sasl_failed(&self, index: usize, problem: String) {
         self.note(index, Problem::Sasl(problem));
     }
 
-    /// A server was not tried, because a prerequisite is missing.
+    /// Records that a server was not tried, because a prerequisite is missing.
     #[cfg(feature = "sasl-gssapi")]
     pub(crate) fn prerequisite_missing(&self, index: usize, problem: String) {
         self.note(index, Problem::PrerequisiteMissing(problem));
     }
 
-    /// `zookeeper-client` resolves the name of a server, which has this many addresses.
+    /// Records that `zookeeper-client` resolves the name of a server, and that the name has this
+    /// many addresses.
     #[cfg(feature = "zookeeper-client")]
     pub(crate) fn resolved_by_zookeeper_client(&self, index: usize, addresses: usize) {
         self.lock()[index].resolved_by_zookeeper_client =
             Some(addresses).filter(|addresses| *addresses > 1);
     }
 
-    /// The first reply of a server that is missing.
+    /// The description of a server whose first reply is missing.
     pub(crate) fn no_reply(&self) -> &'static str {
         #[cfg(feature = "tls")]
         if self.tls.is_some() {
@@ -328,7 +329,7 @@ impl<'a> Diagnosis<'a> {
         is_due(&mut self.lock()[index].last_examined, EXAMINATION_INTERVAL)
     }
 
-    /// A server is being tried.
+    /// Records that a server is being tried.
     pub(crate) fn begin(&self, index: usize) {
         self.lock()[index]
             .problem
@@ -341,7 +342,7 @@ impl<'a> Diagnosis<'a> {
         self.report(&self.to_string());
     }
 
-    /// The server's share of the time has passed.
+    /// Records that the server's share of the time has passed.
     pub(crate) fn end(&self, index: usize, share: Duration) {
         let problem = &mut self.lock()[index].problem;
         match problem {
@@ -351,7 +352,7 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// An attempt has failed before its time had passed.
+    /// Records that an attempt has failed before its time had passed.
     #[cfg(feature = "zookeeper-client")]
     pub(crate) fn end_early(&self, index: usize) {
         let ended = self.ended_problem();
@@ -458,7 +459,7 @@ mod tests {
         let share = Duration::from_secs(5);
         let last = Mutex::new(String::new());
         let report = |text: &str| text.clone_into(&mut last.lock().unwrap());
-        let diagnosis = Diagnosis::of_plain(&servers, &report);
+        let diagnosis = Diagnosis::without_tls(&servers, &report);
         diagnosis.begin(3);
         diagnosis.note(2, Problem::Slow(NO_REPLY));
         diagnosis.note(1, Problem::Unresolved(io::Error::other("unknown")));
@@ -497,7 +498,7 @@ mod tests {
     #[test]
     fn a_long_list_of_servers_is_truncated() {
         let servers = ConnectString::parse(&["zk"; 30].join(",")).unwrap();
-        let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
+        let diagnosis = Diagnosis::without_tls(&servers, &|_| {});
         (0..30).for_each(|index| diagnosis.note(index, Problem::Slow("no connection")));
         let text = diagnosis.to_string();
         assert_eq!(text.matches("no connection yet").count(), MOST_NAMED);
@@ -507,7 +508,7 @@ mod tests {
     #[test]
     fn a_server_that_ends_a_slow_handshake_is_not_reported_as_silent() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
-        let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
+        let diagnosis = Diagnosis::without_tls(&servers, &|_| {});
         diagnosis.note(0, Problem::Slow(NO_REPLY));
         diagnosis.note(1, Problem::Slow("no connection"));
         (0..2).for_each(|index| diagnosis.end_early(index));
@@ -522,7 +523,7 @@ mod tests {
     #[test]
     fn tls_failures_are_final_only_if_every_server_has_a_permanent_one() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
-        let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
+        let diagnosis = Diagnosis::without_tls(&servers, &|_| {});
         diagnosis.note(0, Problem::Tls(TlsProblem::UnknownIssuer));
         diagnosis.note(1, Problem::Ended);
         assert_eq!(diagnosis.tls_failures(), None);
@@ -557,7 +558,7 @@ mod tests {
     #[tokio::test]
     async fn the_test_for_the_other_kind_of_port_is_repeated_soon_only_after_a_match() {
         let servers = ConnectString::parse("zk1").unwrap();
-        let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
+        let diagnosis = Diagnosis::without_tls(&servers, &|_| {});
         let note_ended = |result: bool| {
             diagnosis.note_ended(
                 0,
@@ -572,11 +573,11 @@ mod tests {
         }
         note_ended(false).await;
         assert_eq!(diagnosis.tls_failures(), None);
-        // The server is not tested.
+        // Not tested again so soon after a negative result.
         note_ended(true).await;
         assert_eq!(diagnosis.tls_failures(), None);
         // A server is not tested either if the session was connected to the ensemble before.
-        let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
+        let diagnosis = Diagnosis::without_tls(&servers, &|_| {});
         diagnosis
             .note_ended(
                 0,
@@ -596,7 +597,7 @@ mod tests {
     #[test]
     fn a_server_is_not_examined_again_in_the_next_pass() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
-        let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
+        let diagnosis = Diagnosis::without_tls(&servers, &|_| {});
         assert!(diagnosis.is_due(0) && diagnosis.is_due(1));
         assert!(!diagnosis.is_due(0) && !diagnosis.is_due(1));
     }

@@ -58,7 +58,7 @@ pub(crate) enum SessionKey {
     Wire(wire::SessionKey),
 }
 
-/// Evaluates the expression with what the variant of `$self` contains.
+/// Evaluates `$value`, where `$inner` is the content of `$self` for either transport.
 macro_rules! of_either {
     ($self:expr, $inner:ident => $value:expr) => {
         match $self {
@@ -81,7 +81,7 @@ enum Chosen {
 
 impl Chosen {
     #[cfg(feature = "native")]
-    fn of(options: &SessionOptions) -> Self {
+    fn from_options(options: &SessionOptions) -> Self {
         #[cfg(feature = "simulation")]
         if let Some(network) = &options.network {
             return Self::Wire(wire::Route::Simulated(Arc::clone(network)));
@@ -94,7 +94,7 @@ impl Chosen {
     }
 
     #[cfg(not(feature = "native"))]
-    fn of(_options: &SessionOptions) -> Self {
+    fn from_options(_options: &SessionOptions) -> Self {
         Self::Crate
     }
 }
@@ -104,13 +104,13 @@ impl Link {
     /// Opens a session: one pass over the servers, no longer than the connection timeout. Also
     /// returns a time before its connect request was sent.
     ///
-    /// Nothing is awaited after the session is opened.
+    /// Returns as soon as the session is opened, without another await.
     pub(crate) async fn open(
         options: &SessionOptions,
         timer: &Timer,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(Self, ClockInstant), ConnectFailure> {
-        match Chosen::of(options) {
+        match Chosen::from_options(options) {
             #[cfg(feature = "zookeeper-client")]
             Chosen::Crate => {
                 let (link, connect_sent) = zk::link::Link::open(options, timer, diagnosis).await?;
@@ -177,9 +177,8 @@ impl Link {
         of_either!(self, link => link.task().together(send))
     }
 
-    /// Keeps the connection for this long from now, and replaces the previous time. After that time
-    /// the connection ends as soon as it is polled: a client that is stuck must not keep its
-    /// session alive.
+    /// Keeps the connection for this long from now, replacing the previous time. The first poll
+    /// after that time ends the connection: a client that is stuck must not keep its session alive.
     pub(crate) fn keep(&self, time: Duration) {
         of_either!(self, link => link.task().keep(time));
     }
@@ -225,7 +224,7 @@ impl Link {
         of_either!(self, link => link.watch_children(path))
     }
 
-    /// Callers set the recursive watches of a session one after another, by `removals`.
+    /// Callers must set the recursive watches of a session one after another, with `removals`.
     pub(crate) fn watch_recursive(
         &self,
         path: &ZPath,
@@ -279,18 +278,18 @@ impl Link {
     /// Sends a request that only the leader can answer: a `sync` of `/`.
     ///
     /// A server rejects a session that has seen newer state than the server has; but
-    /// `zookeeper-client` resumes a session as one that has seen nothing. So the first probe after
-    /// a resume includes a write, which changes nothing: a quorum has confirmed everything the
-    /// session has seen, so a quorum confirms only a write that comes after it. That quorum also
-    /// proves the lease, see `session_lease.rs`.
+    /// `zookeeper-client` resumes a session without saying what it has seen. So the first probe
+    /// after a resume includes a write, which changes nothing: a quorum has confirmed everything
+    /// the session has seen, so a quorum confirms only a write that comes after it. That quorum
+    /// also proves the lease, see `session_lease.rs`.
     ///
     /// A server without SASL accepts an authenticating client as anonymous. So for such a client,
     /// the write includes a create whose ACL is for authenticated clients, followed by a check that
     /// always fails, so that no node is created (3.6 closes the connection on `whoAmI`). If the
     /// session is not authenticated, the reply is the error `InvalidAcl`.
     ///
-    /// Returns what has confirmed the session over this connection, in this probe or an earlier
-    /// one.
+    /// Returns which servers have confirmed the session over this connection, in this probe or an
+    /// earlier one.
     pub(crate) fn probe(&self) -> Answer<ConfirmedBy> {
         of_either!(self, link => link.probe())
     }
@@ -308,12 +307,12 @@ impl LinkTask {
         of_either!(self, task => task.ended().await)
     }
 
-    /// Waits until the server has no recursive watch any more that was dropped here, or the
+    /// Waits until the server has removed every recursive watch that was dropped here, or the
     /// connection has ended.
     #[cfg(feature = "native")]
     pub(crate) async fn recursive_watches_settled(&self) {
         match self {
-            // The session orders these removals itself, by `Removals`.
+            // The session orders these removals itself, with `Removals`.
             #[cfg(feature = "zookeeper-client")]
             Self::Crate(_) => {}
             Self::Wire(task) => task.recursive_watches_settled().await,
@@ -331,14 +330,14 @@ impl SessionKey {
         of_either!(self, key => key.session_id())
     }
 
-    /// Opens another connection for the session, whose previous one has ended: one pass over the
-    /// servers, no longer than `limit`.
+    /// Opens another connection for the session, whose previous connection has ended: one pass over
+    /// the servers, no longer than `limit`.
     ///
     /// Also returns a time before its connect request was sent. The server negotiates the session's
     /// timeout again, and may open another session instead, as ClickHouse Keeper does (its issue
-    /// 116690): `granted` is called with both as soon as they are known, on the thread that has
-    /// read them. Use the result without awaiting anything in between: dropping the result closes
-    /// its session.
+    /// 116690): the granted id and timeout are reported to `granted` as soon as they are known, on
+    /// the thread that has read them. Use the result without awaiting anything in between: dropping
+    /// the result closes its session.
     pub(crate) async fn resume(
         &self,
         options: &SessionOptions,
@@ -366,7 +365,7 @@ impl SessionKey {
     }
 }
 
-/// The id, in the format of ZooKeeper's own logs. Not the password.
+/// Prints the id in the format of ZooKeeper's logs, and no password.
 impl fmt::Debug for SessionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}", self.session_id())

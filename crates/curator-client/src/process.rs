@@ -1,4 +1,4 @@
-//! Finds out that the process was forked: in a forked child, a client refuses every operation.
+//! Detects that the process was forked: in a forked child, a client refuses every operation.
 //!
 //! `fork` copies a client with its resources: the sockets of its session, and the `epoll` instance
 //! of `async-io`, which both processes then share. Bytes that the child writes arrive in the
@@ -26,7 +26,7 @@ mod generation;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The process that has made a value. For recipes, whose handles are not usable in a forked child.
+/// The process that has made a value. For recipes, whose handles cannot be used in a forked child.
 ///
 /// ```
 /// use curator_client::process::Process;
@@ -44,8 +44,8 @@ use std::task::{Context, Poll};
 ///   ancestor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
-    /// The generation of the process, or else its process id. If a process has no generation,
-    /// neither have its descendants: the two are never compared.
+    /// The generation of the process, or its process id if it has none. If a process has no
+    /// generation, neither have its descendants, so a generation is never compared with an id.
     id: u64,
 }
 
@@ -75,7 +75,8 @@ impl Process {
     #[must_use]
     #[inline]
     pub fn has_forked(self) -> bool {
-        // Where a check is a system call, most of a simulation's system calls would be these.
+        // Where a check is a system call, these checks would be most of the system calls of a
+        // simulation.
         #[cfg(feature = "simulation")]
         if crate::simulation::is_active() {
             return false;
@@ -190,24 +191,24 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn without_a_page_each_descendant_is_another_process() {
-        // In a child, as this cannot be undone.
-        let is_so_without_page = is_so_in_forked_child(|| {
+        // Runs in a child, because `use_no_page` cannot be undone.
+        let holds_without_page = holds_in_forked_child(|| {
             generation::tests::use_no_page();
             Process::current() == Process::by_id() && descendants_are_other_processes()
         });
-        assert!(is_so_without_page);
+        assert!(holds_without_page);
     }
 
     #[cfg(unix)]
     fn descendants_are_other_processes() -> bool {
         let parent = Process::current();
-        let is_so_in_child = is_so_in_forked_child(|| {
+        let holds_in_child = holds_in_forked_child(|| {
             let child = Process::current();
-            let is_so_in_grandchild =
-                is_so_in_forked_child(|| parent.has_forked() && child.has_forked());
-            parent.has_forked() && is_so_in_grandchild && !child.has_forked()
+            let holds_in_grandchild =
+                holds_in_forked_child(|| parent.has_forked() && child.has_forked());
+            parent.has_forked() && holds_in_grandchild && !child.has_forked()
         });
-        is_so_in_child && !parent.has_forked()
+        holds_in_child && !parent.has_forked()
     }
 
     /// Runs `check` in a forked child, and returns its result.
@@ -216,7 +217,7 @@ mod tests {
     /// have held it. It must not panic either.
     #[cfg(unix)]
     #[expect(unsafe_code, reason = "the system calls are unsafe; see the comments")]
-    pub(super) fn is_so_in_forked_child(check: impl FnOnce() -> bool) -> bool {
+    pub(super) fn holds_in_forked_child(check: impl FnOnce() -> bool) -> bool {
         use rustix::process::{Pid, WaitOptions, waitpid};
 
         unsafe extern "C" {

@@ -1,17 +1,17 @@
-//! Authenticates a client over SASL: the options, and the look for a Kerberos ticket.
+//! Authenticates a client over SASL: the options, and the check for a Kerberos ticket.
 
 use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// How a client authenticates by SASL (RFC 4422). Set by
+/// How a client authenticates over SASL (RFC 4422). Set with
 /// [`CuratorClientBuilder::sasl`](crate::CuratorClientBuilder::sasl).
 ///
-/// Each connection of a session is authenticated, also one that resumes the session. The
-/// client then has an identity in the scheme `sasl`, which ACLs name: `AuthId::new("sasl",
+/// Each connection of a session is authenticated, including one that resumes the session. The
+/// client then has an identity in the scheme `sasl`, which ACLs can name: `AuthId::new("sasl",
 /// "orders")`.
 ///
-/// After `ZooKeeperSaslClient` of the Java client, without JAAS: the values of its login
+/// Modeled on `ZooKeeperSaslClient` of the Java client, without JAAS: the values of a JAAS login
 /// configuration are given here.
 ///
 /// ```
@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 /// server accepts it without an identity, because SASL is not set up there or because of
 /// `zookeeper.allowSaslFailedClients`, that counts as a refusal: [`Error::ConnectRefused`]. The
 /// first probe of each connection checks this, without an extra round trip; with
-/// `Transport::Native`, also the exchange of SASL.
+/// `Transport::Native`, the SASL exchange checks it too.
 ///
 /// # Caveats
 ///
@@ -55,7 +55,7 @@ pub(crate) enum Mechanism {
 
 impl SaslOptions {
     /// Authenticates with a user and a password that all servers know (`DigestLoginModule` in their
-    /// login configuration), by the mechanism `DIGEST-MD5`. Needs the feature `sasl-digest-md5`.
+    /// login configuration), with the mechanism `DIGEST-MD5`. Needs the feature `sasl-digest-md5`.
     ///
     /// The identity is the user: `AuthId::new("sasl", user)`.
     ///
@@ -75,13 +75,13 @@ impl SaslOptions {
     ///   calls the mechanism obsolete.
     /// - The messages after authentication are neither encrypted nor signed: an attacker who can
     ///   change them needs no password. The id and the password of a resumed session are sent
-    ///   before it.
+    ///   before authentication.
     ///
-    /// With `Transport::ZookeeperClient` also:
+    /// With `Transport::ZookeeperClient`, in addition:
     ///
     /// - The client's nonce, which should make guesses harder, is predictable.
-    /// - It does not authenticate the server. A ZooKeeper server also proves that it knows the
-    ///   password, but `zookeeper-client` does not require the proof, so it accepts an impostor.
+    /// - The server is not authenticated. A ZooKeeper server proves that it knows the password too,
+    ///   but `zookeeper-client` does not require the proof, so it accepts an impostor.
     /// - An impostor can also send a challenge that `zookeeper-client` never finishes reading, or
     ///   that makes it panic. The former blocks a thread of the runtime permanently: neither a
     ///   timeout nor [`CuratorClient::close`](crate::CuratorClient::close) ends this.
@@ -96,7 +96,7 @@ impl SaslOptions {
         }
     }
 
-    /// Authenticates with a Kerberos ticket of this process, by the mechanism `GSSAPI`. Needs the
+    /// Authenticates with a Kerberos ticket of this process and the mechanism `GSSAPI`. Needs the
     /// feature `sasl-gssapi`, whose build needs the system's Kerberos library (Debian:
     /// `libkrb5-dev` and `libclang-dev`).
     ///
@@ -113,11 +113,11 @@ impl SaslOptions {
     /// # Caveats
     ///
     /// - The library may request a service ticket from the key distribution centre before a
-    ///   connection is opened, on a thread for blocking work. The client waits for that no longer
-    ///   than for a server; the library holds the thread until it returns, see `kdc_timeout` and
-    ///   `max_retries` in `krb5.conf`.
+    ///   connection is opened, on a thread for blocking work. The client waits for the ticket no
+    ///   longer than for a server, but the library occupies the thread until its call returns: see
+    ///   `kdc_timeout` and `max_retries` in `krb5.conf`.
     /// - The messages after authentication are neither encrypted nor signed. The id and the
-    ///   password of a resumed session are sent before it.
+    ///   password of a resumed session are sent before authentication.
     /// - With `Transport::ZookeeperClient`, a forwardable ticket is forwarded to the server,
     ///   because `zookeeper-client` requests all options. Get a ticket that is not forwardable:
     ///   `kinit -F`. `Transport::Native` forwards none.
@@ -141,7 +141,7 @@ impl SaslOptions {
         }
     }
 
-    /// Refuses values that `zookeeper-client` would send otherwise than a server expects them.
+    /// Refuses values that `zookeeper-client` would send in a form that a server does not expect.
     #[cfg(feature = "zookeeper-client")]
     pub(crate) fn check_for_zookeeper_client(&self) -> Result<()> {
         match &self.mechanism {
@@ -199,10 +199,9 @@ fn check_hashes(user: &str, password: &str) -> Result<()> {
         return Err(invalid("SASL user", user, CHARACTERS));
     }
     if is_hashed_differently(password) {
-        let value = "(not shown)".to_owned();
         return Err(Error::InvalidOption {
             option: "SASL password",
-            value,
+            value: "(not shown)".to_owned(),
             expected: CHARACTERS,
         });
     }
@@ -234,12 +233,12 @@ fn check_principal(server: &str) -> Result<()> {
 
 #[cfg(feature = "sasl-gssapi")]
 pub(crate) mod ticket {
-    //! Starts GSSAPI with a server's name, and so looks for a Kerberos ticket before a connection
-    //! is opened.
+    //! Checks for a Kerberos ticket before a connection is opened, by starting GSSAPI with the
+    //! server's name.
     //!
     //! Both transports need the ticket once they are connected. But `zookeeper-client` reports a
-    //! missing one only as "no hosts", and contacts the key distribution centre, if necessary, on
-    //! the thread that polls it. After this look-up, the ticket is in the cache.
+    //! missing ticket only as "no hosts", and contacts the key distribution centre, if necessary,
+    //! on the thread that polls it. After this check, the ticket is in the cache.
 
     use libgssapi::context::{ClientCtx, CtxFlags};
     use libgssapi::credential::{Cred, CredUsage};
@@ -251,8 +250,8 @@ pub(crate) mod ticket {
     use super::{Mechanism, SaslOptions};
     use crate::connect_string::HostPort;
 
-    /// Returns why a client that authenticates by Kerberos has no ticket for `server`; `None` if it
-    /// has one.
+    /// Returns why a client that authenticates with Kerberos has no ticket for `server`; `None` if
+    /// it has a ticket.
     ///
     /// The Kerberos library is called on a thread for blocking work, which does not delay the end
     /// of the process.

@@ -48,11 +48,11 @@
 //! > Once a write over a connection is committed, no server expires the session before c + T.
 //!
 //! This holds without an assumption about deposed leaders. A reply proves the commit if it contains
-//! the result of the write, also the failure of a check: the leader checks first that the session
+//! the result of the write, even the failure of a check: the leader checks first that the session
 //! is alive, and proposes a failed transaction too. Any other reply comes from a server that has
 //! refused the write, or has failed before it proposed the write. Then only the leader has
-//! confirmed the session, and the lease counts from c - G: a deposed leader then has as much time
-//! to stop answering as by the rule for probes, see below.
+//! confirmed the session, and the lease counts from c - G, so that a deposed leader has as much
+//! time to stop answering as under the rule for probes, see below.
 //!
 //! *Quorums.* The server in common may be the leader itself, whose own acknowledgement counts: it
 //! joins a successor only after it has stopped leading. A reconfiguration is acknowledged by
@@ -112,10 +112,10 @@ use crate::transport::{AwaitedGrant, ConfirmedBy};
 /// can end early: slow replies shorten it, and after a client is cut off, it ends within 0.4 to 0.6
 /// of the session timeout, or up to 0.94 if the client has just connected.
 ///
-/// Reading can be done at any time from any thread, and takes no lock (with `Transport::Native`,
-/// except during the handshake of a connection that resumes the session). The clock is
-/// [`ClockInstant`]'s, which also counts the time during which the process was stopped or its
-/// machine asleep.
+/// Any thread can read the lease at any time, without taking a lock (with `Transport::Native`,
+/// except during the handshake of a connection that resumes the session). The lease uses the clock
+/// of [`ClockInstant`], which includes the time during which the process was stopped or its machine
+/// asleep.
 ///
 /// # Assumptions
 ///
@@ -219,9 +219,9 @@ impl SessionLease {
             .store(ClockInstant::ZERO.as_nanos(), Ordering::Release);
     }
 
-    /// When the lease ends if no further probe is answered. Later probes move it
-    /// forward, never back, except that it is [`ClockInstant::ZERO`] permanently once the session
-    /// has ended, and in a forked child of the process that has the session.
+    /// When the lease ends if no further probe is answered. Later probes move this time forward,
+    /// never back, except that it is [`ClockInstant::ZERO`] permanently once the session has ended,
+    /// and in a forked child of the process that has the session.
     #[must_use]
     pub fn valid_until(&self) -> ClockInstant {
         if self.has_forked() {
@@ -231,7 +231,7 @@ impl SessionLease {
         self.published()
     }
 
-    /// The grant that a thread which reads the lease reads first.
+    /// A thread that reads the lease first reads this grant, if it is awaited.
     pub(crate) fn awaited_grant(&self) -> &Arc<AwaitedGrant> {
         &self.awaited_grant
     }
@@ -276,12 +276,12 @@ impl SessionLease {
 
     /// The time between two probes: a sixth of the session timeout.
     ///
-    /// A probe extends the lease once another probe is answered that was sent more than 5/16 of the
-    /// timeout after the reply to the first. At this interval, that is the second probe after it if
-    /// replies take less than 1/48 of the timeout: the lease then has between 5/12 and 29/48 (0.42
-    /// and 0.6) of the timeout left. If replies take less than 3/16 of the timeout, it is the third
-    /// probe after it, and more than 1/12 is left. A probe that is sent late does not make more
-    /// probes necessary.
+    /// A probe extends the lease once a later probe is answered that was sent more than 5/16 of the
+    /// timeout after the reply to the first. At this interval, the later probe is the second after
+    /// the first if replies take less than 1/48 of the timeout: the lease then has between 5/12 and
+    /// 29/48 (0.42 and 0.6) of the timeout left. If replies take less than 3/16 of the timeout, it
+    /// is the third after the first, and more than 1/12 is left. A probe that is sent late does not
+    /// make more probes necessary.
     ///
     /// The first reply over a new connection leaves 15/16 of the timeout, counted from the connect.
     /// So a connection that is replaced does not shorten the lease, if the lost reply and the first
@@ -304,7 +304,8 @@ impl SessionLease {
     }
 
     fn lock(&self) -> MutexGuard<'_, LeaseArithmetic> {
-        // The arithmetic does not panic halfway, and a lease that is not renewed ends soon.
+        // A poisoned lock is safe to use: the arithmetic does not panic halfway, and a lease that
+        // is not renewed ends soon.
         self.arithmetic
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -332,13 +333,13 @@ struct AnsweredProbe {
     answered: ClockInstant,
 }
 
-/// The number of parts into which the session timeout is divided.
+/// The session timeout is divided into this many parts.
 const PARTS: u64 = 32;
 /// G: a follower's reports to the leader are less than this apart. T/4, plus T/16 for delays.
 const REPORT_GAP: u64 = 10;
 /// The lease ends this much before the earliest time at which a server may expire the session.
 const MARGIN: u64 = 2;
-/// A probe sent less than this after the last one kept is not kept.
+/// A probe is not kept if it was sent less than this after the last probe that was kept.
 const MIN_SPACING: u64 = 1;
 
 impl LeaseArithmetic {

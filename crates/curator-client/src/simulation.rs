@@ -1,10 +1,10 @@
 //! A simulated network and clock for the clients of one thread; for test kits.
 //!
-//! `curator-test` has the simulation for users: its servers, its faults, and its seeds. This module
-//! is what it needs of the client: while a [`Network`] is [entered](enter) on a thread, a client
-//! that is started there connects through it instead of a socket, all clients there read tokio's
-//! clock, which a test can pause, and all random numbers there come from a [seed]. So a run can be
-//! repeated exactly.
+//! `curator-test` provides the simulation for users, with servers, faults and seeds. This module is
+//! its interface to the client. While a [`Network`] is [entered](enter) on a thread, a client that
+//! is started there connects through this network instead of a socket, all clients there read
+//! tokio's clock, which a test can pause, and all random numbers there come from a [seed]. So a run
+//! can be repeated exactly.
 //!
 //! ```
 //! use std::io;
@@ -49,8 +49,8 @@ pub trait Network: Send + Sync {
     /// The client drops the future when it has waited long enough.
     fn connect(&self, host: &str, port: u16) -> Connected;
 
-    /// Whether the process is paused: its tasks are not polled until it is resumed. If it is, wakes
-    /// `cx` then.
+    /// Ready unless the process is paused. While it is paused, its tasks are not polled; when it is
+    /// resumed, wakes `cx`.
     fn poll_resumed(&self, cx: &mut Context<'_>) -> Poll<()> {
         let _ = cx;
         Poll::Ready(())
@@ -102,13 +102,13 @@ struct Run {
 /// The time at the start of a simulation, since 1970.
 const START: Duration = Duration::from_secs(1_767_225_600);
 
-/// A thread that is in a simulation until this is dropped. See [`enter`].
+/// Keeps the thread in a simulation until it is dropped. See [`enter`].
 ///
-/// Several can be dropped in any order: the thread is in the last one that is left.
+/// Several of one thread can be dropped in any order: the last one entered of the rest counts.
 #[must_use = "the thread leaves the simulation when this is dropped"]
 pub struct Entered {
     number: u64,
-    /// It belongs to the thread.
+    /// Not `Send`: the value belongs to the thread.
     _thread: PhantomData<*const ()>,
 }
 
@@ -127,7 +127,7 @@ impl Drop for Entered {
                 .rposition(|(number, _)| *number == self.number)?;
             Some(entered.remove(index))
         });
-        // Outside the borrow: the drop may start anything.
+        // Dropped after the borrow ends, because the drop may borrow `ENTERED` again.
         drop(left);
     }
 }
@@ -136,7 +136,7 @@ impl Drop for Entered {
 /// random numbers are simulated. Within another simulation, replaces its network and continues its
 /// time.
 ///
-/// To be called inside a runtime whose clock is paused: the time of the simulation is tokio's. On a
+/// Call this inside a runtime whose clock is paused: the simulation uses tokio's clock. On a
 /// runtime that was [started paused](tokio::runtime::Builder::start_paused), timers and their
 /// rounding repeat exactly.
 pub fn enter(network: Arc<dyn Network>) -> Entered {
@@ -159,7 +159,7 @@ impl Simulated {
     fn enter(self) -> Entered {
         let number = LAST_NUMBER.get() + 1;
         LAST_NUMBER.set(number);
-        // Fails on a thread that has ended but for the drops of its variables.
+        // Fails on a thread whose thread-locals are being destroyed.
         let _ = ENTERED.try_with(|entered| entered.borrow_mut().push((number, self)));
         Entered {
             number,
@@ -206,8 +206,8 @@ pub(crate) fn next_client() -> Option<u64> {
     with_current(|current| current.run.clients.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
-/// Reads tokio's clock. Outside a runtime, as in the drop of what a runtime has left behind, there
-/// is only the real one: there, simulated time stands still.
+/// Reads tokio's clock. Outside a runtime, for example when a value that has outlived the runtime
+/// is dropped, tokio would return real time, so simulated time stands still there.
 #[expect(clippy::disallowed_methods, reason = "the source in a simulation")]
 fn read_clock() -> Instant {
     let now = match Handle::try_current() {
@@ -220,7 +220,8 @@ fn read_clock() -> Instant {
     now
 }
 
-/// `None` outside a simulation, and on a thread that has ended but for the drops of its variables.
+/// Calls `read` with the process that is entered on this thread. `None` outside a simulation, and
+/// on a thread whose thread-locals are being destroyed.
 fn with_current<T>(read: impl FnOnce(&Simulated) -> T) -> Option<T> {
     ENTERED
         .try_with(|entered| entered.borrow().last().map(|(_, current)| read(current)))
@@ -237,7 +238,7 @@ pub(crate) struct Task<F> {
 }
 
 impl<F> Task<F> {
-    /// A task of this process; an ordinary task without one.
+    /// A task of `process`; an ordinary task if that is `None`.
     pub(crate) fn new(process: Option<Simulated>, future: F) -> Self {
         Self {
             process,
@@ -348,11 +349,11 @@ mod tests {
     }
 
     #[test]
-    fn on_a_thread_that_ends_nothing_panics() {
+    fn nothing_panics_while_the_thread_locals_of_a_thread_are_destroyed() {
         struct ReadsOnDrop;
         impl Drop for ReadsOnDrop {
             fn drop(&mut self) {
-                // May be after the end of the simulation's variable.
+                // The thread-local of the simulation may have been destroyed before.
                 let _ = (
                     ClockInstant::now(),
                     source::now(),
@@ -387,7 +388,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_of_a_paused_process_is_polled_after_it_only_and_in_its_network() {
+    async fn a_task_is_polled_in_its_network_and_not_while_its_process_is_paused() {
         let process = Arc::<Pausable>::default();
         let spawner = {
             let network: Arc<dyn Network> = process.clone();
@@ -395,7 +396,7 @@ mod tests {
             Spawner::new(Handle::current())
         };
         process.is_paused.store(true, Ordering::Relaxed);
-        let (ended, is_ended) = tokio::sync::oneshot::channel();
+        let (ended_tx, ended_rx) = tokio::sync::oneshot::channel();
         let in_task = Arc::clone(&process);
         spawner.spawn(async move {
             assert!(is_network(&in_task));
@@ -404,12 +405,12 @@ mod tests {
                 ClockInstant::now().as_nanos(),
                 u64::try_from(3 * HOUR.as_nanos()).unwrap() + 1
             );
-            ended.send(is_network(&in_task)).unwrap();
+            ended_tx.send(is_network(&in_task)).unwrap();
         });
-        let mut is_ended = pin!(is_ended);
-        assert!(tokio::time::timeout(2 * HOUR, &mut is_ended).await.is_err());
+        let mut ended_rx = pin!(ended_rx);
+        assert!(tokio::time::timeout(2 * HOUR, &mut ended_rx).await.is_err());
         process.resume();
-        assert_eq!(tokio::time::timeout(2 * HOUR, is_ended).await, Ok(Ok(true)));
+        assert_eq!(tokio::time::timeout(2 * HOUR, ended_rx).await, Ok(Ok(true)));
         assert!(!is_active());
     }
 

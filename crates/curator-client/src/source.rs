@@ -1,9 +1,9 @@
-//! The clock and the source of chance, for crates that are built on this one.
+//! The clock and the source of random ids, for crates that are built on this one.
 //!
-//! What reads its time and its ids here can run in a `simulation` (a feature of this crate): there,
-//! the time is simulated, and a run with the same seed makes the same ids. Random numbers come from
-//! the crate `fastrand`, whose generator a simulation seeds. The receivers of the channel [`watch`]
-//! are woken in an order of that generator.
+//! Code that gets its time and its ids here can run in a `simulation` (a feature of this crate):
+//! there, the time is simulated, and runs with the same seed make the same ids. Random numbers come
+//! from the crate `fastrand`, whose generator a simulation seeds. In builds with that feature, the
+//! generator also chooses the order in which the receivers of a [`watch`] channel are woken.
 
 #[cfg(feature = "simulation")]
 pub mod watch;
@@ -20,7 +20,7 @@ use crate::simulation;
 /// Reads the monotonic clock, as [`Instant::now`] does.
 #[must_use]
 #[inline]
-#[expect(clippy::disallowed_methods, reason = "the one source")]
+#[expect(clippy::disallowed_methods, reason = "the only caller")]
 pub fn now() -> Instant {
     #[cfg(feature = "simulation")]
     if let Some(now) = simulation::now() {
@@ -29,7 +29,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// The time since `earlier`; zero if that is later.
+/// The time since `earlier`; zero if `earlier` is later.
 #[must_use]
 #[inline]
 pub fn elapsed(earlier: Instant) -> Duration {
@@ -38,7 +38,7 @@ pub fn elapsed(earlier: Instant) -> Duration {
 
 /// Reads the system's clock: the time since 1970, in UTC.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "the one source")]
+#[expect(clippy::disallowed_methods, reason = "the only caller")]
 pub fn since_1970() -> Duration {
     #[cfg(feature = "simulation")]
     if let Some(since_1970) = simulation::since_1970() {
@@ -49,11 +49,11 @@ pub fn since_1970() -> Duration {
         .unwrap_or_default()
 }
 
-/// Makes a random id (version 4), different from every other.
+/// Makes a random UUID (version 4).
 ///
 /// The random bits come from the operating system: a forked child makes other ids than its parent.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "the one source")]
+#[expect(clippy::disallowed_methods, reason = "the only caller")]
 pub fn new_uuid() -> Uuid {
     #[cfg(feature = "simulation")]
     if simulation::is_active() {

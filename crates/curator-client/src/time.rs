@@ -155,11 +155,12 @@ pub(crate) struct Timer {
     runtime: Handle,
     /// Whether the timers have ended. Ending them waits for any thread that is polling one.
     ended: Arc<RwLock<bool>>,
-    /// In a forked child the timers have ended too: no runtime drives them.
+    /// The process of the runtime. In a forked child the timers have ended too: no runtime drives
+    /// them.
     process: Process,
 }
 
-/// The longest time of a timer, used for "forever".
+/// The longest duration of a timer, used for "forever".
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
 impl Timer {
@@ -216,7 +217,7 @@ impl Timer {
 /// contain it.
 enum Sleep {
     Tokio(Instant, Pin<Box<tokio::time::Sleep>>),
-    /// For a clock that is paused: a timer that tokio does not control.
+    /// A timer that tokio does not control, for while tokio's clock is paused.
     Paused(Box<async_io::Timer>),
     #[cfg(feature = "simulation")]
     Simulated(Pin<Box<tokio::time::Sleep>>),
@@ -298,7 +299,7 @@ impl Deadline {
             .map(|at| at.saturating_duration_since(source::now()))
     }
 
-    /// The earlier of the two.
+    /// The earlier of the two deadlines.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         match (self.at, other.at) {
@@ -378,10 +379,10 @@ mod tests {
         timer.sleep_until(deadline).await;
         assert!(deadline.has_passed() && began.elapsed() >= 2 * time);
         // While a blocking task runs, the paused clock does not even jump.
-        let (finish, wait) = std::sync::mpsc::channel::<()>();
-        let blocking = tokio::task::spawn_blocking(move || wait.recv());
+        let (finish_tx, finish_rx) = std::sync::mpsc::channel::<()>();
+        let blocking = tokio::task::spawn_blocking(move || finish_rx.recv());
         curator_test::soon(timer.sleep(time)).await;
-        finish.send(()).unwrap();
+        finish_tx.send(()).unwrap();
         blocking.await.unwrap().unwrap();
     }
 
@@ -409,13 +410,13 @@ mod tests {
             .unwrap();
         let timer = Timer::new(runtime.handle().clone());
         let ends_with_the_runtime = timer.clone();
-        let (started, is_started) = tokio::sync::oneshot::channel();
+        let (started_tx, started_rx) = tokio::sync::oneshot::channel();
         runtime.spawn(async move {
             let _end = EndOnDrop(ends_with_the_runtime);
-            started.send(()).unwrap();
+            started_tx.send(()).unwrap();
             std::future::pending::<()>().await;
         });
-        runtime.block_on(is_started).unwrap();
+        runtime.block_on(started_rx).unwrap();
         let other = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();

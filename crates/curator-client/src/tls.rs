@@ -68,7 +68,7 @@ pub enum TlsProblem {
         /// The time until it is valid, in whole seconds, by the clock of this machine.
         after: Duration,
     },
-    /// The server's certificate is for other names than the one in the connect string.
+    /// The server's certificate does not contain the name in the connect string.
     #[error(
         "its certificate is for {}, and not for {expected:?}",
         names(presented)
@@ -109,8 +109,8 @@ pub enum TlsProblem {
         alert: String,
     },
     /// The server ended the handshake because of its name in the connect string: Java refuses a
-    /// name with an underscore, as Docker Compose makes them. Connect by another name or an alias,
-    /// which the certificate must contain.
+    /// name with an underscore, such as Docker Compose creates. Use another name or an alias, which
+    /// the certificate must contain.
     #[error(
         "it refuses the name {name:?} (alert {alert}): for TLS, a name must not contain '_'; use an alias without it"
     )]
@@ -140,8 +140,8 @@ debug_as_text!(TlsFailure, TlsProblem);
 impl TlsProblem {
     /// Whether the problem persists until the configuration is changed.
     pub(crate) fn is_lasting(&self) -> bool {
-        // A clock may be set soon after a machine has started, and a proxy may have no server
-        // behind it yet.
+        // These may pass: a machine may set its clock soon after it has started, and a proxy may
+        // have no server behind it yet.
         !matches!(
             self,
             Self::NotValidYet { .. } | Self::Refused { .. } | Self::Other { .. }
@@ -173,7 +173,7 @@ pub(crate) fn listed(failures: &[TlsFailure]) -> String {
 pub enum TlsText {
     /// The certificates of the certificate authorities to trust, and their revocation lists.
     Ca,
-    /// This client's certificate, and the intermediate ones up to the certificate authority.
+    /// This client's certificate, and the intermediate certificates up to the authority.
     Certificate,
     /// The private key of this client's certificate.
     Key,
@@ -196,7 +196,7 @@ impl fmt::Display for TlsText {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidTlsOptions {
-    /// A text is broken PEM.
+    /// A text is not valid PEM.
     #[error("the {text} is not valid PEM: {reason}")]
     Pem {
         /// The text.
@@ -215,7 +215,7 @@ pub enum InvalidTlsOptions {
     Certificate {
         /// The text.
         text: TlsText,
-        /// Which of its certificates, from 1.
+        /// The number of the certificate in the text, from 1.
         number: usize,
         /// What is wrong with it.
         reason: String,

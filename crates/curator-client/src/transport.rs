@@ -1,15 +1,15 @@
-//! What a session needs of a connection: the contract of a [`Link`](crate::link::Link). `zk/` and
-//! `wire/` implement it, and nothing but `link.rs` knows which of them a connection is.
+//! What a session requires of a connection: the contract of a [`Link`](crate::link::Link).
+//! `zk/` and `wire/` implement it, and only `link.rs` knows which of them a connection uses.
 //!
 //! # The contract
 //!
 //! - A request is *sent by the call*: it is in the connection before the method returns, whether or
 //!   not its [`Answer`] is polled. Dropping the answer does not cancel it.
-//! - Replies arrive in the order of the requests, and events in the server's order between them: an
-//!   event that the server has sent before a reply can be read when the reply can.
-//! - A connection has one [end](LinkEnd), for all its handles. It never reconnects. With it,
-//!   requests without a reply fail with [`RequestError::Lost`] or the end of the session, and
-//!   watches are interrupted.
+//! - Replies arrive in the order of the requests, and events in the server's order between them:
+//!   when a reply can be read, so can every event that the server has sent before it.
+//! - A connection ends once, for the same [reason](LinkEnd) for all its handles, and never
+//!   reconnects. When it ends, requests without a reply fail with [`RequestError::Lost`] or the end
+//!   of the session, and watches are interrupted.
 //! - Dropping the last `Link` closes the session, if the connection still works. A `LinkTask` does
 //!   not keep the session open.
 //! - A new connection proves nothing: its first [probe](crate::link::Link::probe) does.
@@ -40,7 +40,7 @@ pub(crate) type Answer<T> = BoxFuture<'static, Result<T, RequestError>>;
 /// Why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkEnd {
-    /// The connection broke. The session may continue over another one.
+    /// The connection broke. The session may continue over another connection.
     Lost,
     /// The server has ended the session.
     Expired,
@@ -50,7 +50,7 @@ pub(crate) enum LinkEnd {
     Closed,
 }
 
-/// Which servers have confirmed something over a connection.
+/// Which servers have confirmed a session over a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConfirmedBy {
     /// A quorum: it has committed a write of this session that was sent over this connection.
@@ -60,9 +60,10 @@ pub(crate) enum ConfirmedBy {
 }
 
 impl ConfirmedBy {
-    /// What has confirmed the write of a [probe](crate::link::Link::probe), by the reply to it. A
-    /// failure has the index of the operation that has failed, if it was one of them.
-    pub(crate) fn of_write(
+    /// Derives from the reply to the write of a [probe](crate::link::Link::probe) which servers
+    /// have confirmed the session. A failure contains the index of the operation that has failed,
+    /// if one of them has.
+    pub(crate) fn from_write(
         written: Result<(), (Option<usize>, RequestError)>,
     ) -> Result<Self, RequestError> {
         match written {
@@ -80,8 +81,8 @@ impl ConfirmedBy {
     }
 }
 
-/// What the write of a [probe](crate::link::Link::probe) creates if it must verify the identity,
-/// and nothing ever creates.
+/// The node in the write of a [probe](crate::link::Link::probe) that must verify the identity. It
+/// is never created, because that transaction always fails.
 pub(crate) const IDENTITY_NODE: &str = "/curator-client-asks-who-it-is";
 /// The version that makes a check accept any version.
 #[cfg(feature = "zookeeper-client")]
@@ -126,7 +127,7 @@ impl fmt::Display for Unauthenticated {
 /// Why no connection was opened.
 #[derive(Debug)]
 pub(crate) enum ConnectFailure {
-    /// A server has answered, and the others would answer the same.
+    /// A server has answered, and the other servers would answer the same.
     Answered {
         server: HostPort,
         error: RequestError,
@@ -162,9 +163,9 @@ impl ConnectFailure {
                 problem: Unauthenticated::Client,
                 ..
             } => Some(LinkEnd::AuthFailed),
-            // A wrong proof does not end the session: the other servers may continue it. An
-            // impostor in a network without TLS can still end it, by the answer that the session
-            // has expired, or that it has no SASL.
+            // A wrong proof does not end the session: the other servers may continue it. In a
+            // network without TLS, an impostor can still end it by answering that the session has
+            // expired, or that the server has no SASL.
             _ => None,
         }
     }
@@ -244,7 +245,7 @@ pub(crate) fn end_by_grant(
 /// Receives the id and the timeout of the session that a server has granted.
 #[derive(Clone)]
 pub(crate) struct Granted {
-    tell: Arc<dyn Fn(i64, Duration) + Send + Sync>,
+    report: Arc<dyn Fn(i64, Duration) + Send + Sync>,
     #[cfg_attr(
         not(feature = "native"),
         expect(dead_code, reason = "the other transports read at once")
@@ -253,28 +254,28 @@ pub(crate) struct Granted {
 }
 
 impl Granted {
-    /// `tell` must not block. It may be called several times for one reply, and on any thread.
+    /// `report` must not block. It may be called several times for one reply, and on any thread.
     pub(crate) fn new(
-        tell: impl Fn(i64, Duration) + Send + Sync + 'static,
+        report: impl Fn(i64, Duration) + Send + Sync + 'static,
         awaited: Arc<AwaitedGrant>,
     ) -> Self {
         Self {
-            tell: Arc::new(tell),
+            report: Arc::new(report),
             awaited,
         }
     }
 
-    /// For a new session, or one that is only closed.
+    /// For a new session, or a session that is resumed only to close it.
     pub(crate) fn unused() -> Self {
         Self::new(|_, _| {}, Arc::default())
     }
 
-    pub(crate) fn tell(&self, session_id: i64, timeout: Duration) {
-        (self.tell)(session_id, timeout);
+    pub(crate) fn report(&self, session_id: i64, timeout: Duration) {
+        (self.report)(session_id, timeout);
     }
 
-    /// Until this is dropped, a thread that reads the lease first calls `read`, which must read the
-    /// reply if it has arrived.
+    /// Until the result is dropped, a thread that reads the lease first calls `read`, which must
+    /// read the reply if it has arrived.
     #[cfg(feature = "native")]
     pub(crate) fn awaiting(&self, read: impl Fn() + Send + Sync + 'static) -> Awaiting {
         self.awaited.set(Some(Arc::new(read)));
@@ -282,6 +283,7 @@ impl Granted {
     }
 }
 
+/// See [`Granted::awaiting`].
 #[cfg(feature = "native")]
 pub(crate) struct Awaiting(Arc<AwaitedGrant>);
 
@@ -292,11 +294,11 @@ impl Drop for Awaiting {
     }
 }
 
-/// A grant that may have arrived, and was not read.
+/// A grant that may have arrived without having been read.
 ///
-/// A server may grant a session a shorter timeout than before, which ends its lease. The task that
-/// reads the reply may not run, because the runtime is blocked; then the thread that relies on the
-/// lease reads it.
+/// A server may grant a session a shorter timeout than before, which ends its lease. If the runtime
+/// is blocked, the task that reads the reply does not run; then a thread that reads the lease reads
+/// the reply first.
 #[derive(Default)]
 pub(crate) struct AwaitedGrant {
     is_awaited: AtomicBool,
@@ -322,7 +324,7 @@ impl AwaitedGrant {
     #[cfg(feature = "native")]
     fn set(&self, read: Option<Arc<dyn Fn() + Send + Sync>>) {
         let is_awaited = read.is_some();
-        // Dropped without the lock.
+        // Dropped after the lock is released.
         let _previous = std::mem::replace(
             &mut *self.read.lock().unwrap_or_else(PoisonError::into_inner),
             read,
@@ -373,7 +375,7 @@ mod tests {
                 Ok(ConfirmedBy::Leader),
             ),
             (refused(code(ErrorCode::NO_AUTH)), Ok(ConfirmedBy::Leader)),
-            // An overloaded server sends it without asking the leader.
+            // An overloaded server sends this code without asking the leader.
             (
                 refused(code(ErrorCode::THROTTLED)),
                 Err(code(ErrorCode::THROTTLED)),
@@ -381,7 +383,7 @@ mod tests {
             (refused(lost()), Err(lost())),
         ] {
             let case = format!("{written:?}");
-            assert_eq!(ConfirmedBy::of_write(written), by, "{case}");
+            assert_eq!(ConfirmedBy::from_write(written), by, "{case}");
         }
     }
 }

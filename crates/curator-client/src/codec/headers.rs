@@ -27,7 +27,7 @@ records! {
         session_id: i64,
         /// Empty, or 16 zeros, for a new session.
         password: D,
-        /// Whether a read-only server will do. Left out by clients that are older than this flag.
+        /// Whether a read-only server is acceptable. Left out by clients older than this flag.
         read_only: Trailing<bool>,
     }
 
@@ -41,7 +41,8 @@ records! {
         session_id: i64,
         /// The password of the session.
         password: D,
-        /// Whether the server is read-only. Left out for such clients, and by old servers.
+        /// Whether the server is read-only. Left out by old servers, and for clients older than
+        /// this flag.
         read_only: Trailing<bool>,
     }
 
@@ -59,7 +60,7 @@ records! {
         xid: i32,
         /// The zxid of the write, or the newest one that the server knows.
         zxid: i64,
-        /// 0, or the error: then nothing follows.
+        /// 0, or the error code; nothing follows an error.
         error: i32,
     }
 
@@ -75,7 +76,7 @@ records! {
 }
 
 impl<D> ConnectRequest<D> {
-    /// The request of a client that has seen nothing yet. A session id of 0 requests a new session.
+    /// The request of a client that reports no zxid seen. A session id of 0 requests a new session.
     pub fn new(timeout: i32, session_id: i64, password: D) -> Self {
         Self {
             protocol: 0,
@@ -91,14 +92,14 @@ impl<D> ConnectRequest<D> {
 impl<D: Encode> ConnectRequest<D> {
     /// The frame of the request.
     pub fn frame(&self) -> Vec<u8> {
-        frame_of(self)
+        encode_frame(self)
     }
 }
 
 impl<D: Encode> ConnectResponse<D> {
     /// The frame of the reply.
     pub fn frame(&self) -> Vec<u8> {
-        frame_of(self)
+        encode_frame(self)
     }
 }
 
@@ -113,7 +114,7 @@ impl<T> Event<T> {
     }
 }
 
-fn frame_of(values: &impl Encode) -> Vec<u8> {
+fn encode_frame(values: &impl Encode) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.write(values);
     writer.into_frame()
@@ -202,9 +203,9 @@ op_codes! {
     GetData = 4,
     /// Writes a node's data.
     SetData = 5,
-    /// Reads a node's access list.
+    /// Reads a node's ACL.
     GetAcl = 6,
-    /// Writes a node's access list.
+    /// Writes a node's ACL.
     SetAcl = 7,
     /// Lists a node's children.
     GetChildren = 8,
@@ -254,8 +255,8 @@ op_codes! {
     CreateSession = -10,
     /// Ends a session.
     CloseSession = -11,
-    /// Not a request: in the results of a `Multi` or `MultiRead`, an operation that failed; and the
-    /// end of both.
+    /// Not a request: marks an operation that failed in the results of a `Multi` or `MultiRead`,
+    /// and the end of their operations and results.
     Error = -1,
 }
 

@@ -11,14 +11,14 @@ pub trait Encode {
 
 /// A value that can be read.
 pub trait Decode<'a>: Sized {
-    /// The fewest bytes of such a value.
+    /// The smallest size of such a value, in bytes.
     const SHORTEST: usize;
 
     /// Reads the value. `expected` names it for the error; a record names its fields.
     ///
     /// # Errors
     ///
-    /// [`Malformed`] if the bytes are no such value.
+    /// [`Malformed`] if the bytes are not such a value.
     fn decode(reader: &mut Reader<'a>, expected: &'static str) -> Result<Self, Malformed>;
 }
 
@@ -77,7 +77,7 @@ impl Writer {
 
     /// Appends the number of bytes or elements that follow.
     pub fn length(&mut self, length: usize) -> &mut Self {
-        self.int(int_of(length))
+        self.int(to_int(length))
     }
 
     /// Appends bytes as they are.
@@ -103,7 +103,7 @@ impl Writer {
     /// stream](Self::for_stream).
     #[must_use]
     pub fn into_framed(mut self) -> Vec<u8> {
-        let length = int_of(self.frame().len()).to_be_bytes();
+        let length = to_int(self.frame().len()).to_be_bytes();
         self.bytes.splice(..self.start, length);
         self.bytes
     }
@@ -112,7 +112,7 @@ impl Writer {
 /// Appends a frame with its length to a stream.
 pub fn append(frame: &[u8], stream: &mut Vec<u8>) {
     stream.reserve(PREFIX + frame.len());
-    stream.extend_from_slice(&int_of(frame.len()).to_be_bytes());
+    stream.extend_from_slice(&to_int(frame.len()).to_be_bytes());
     stream.extend_from_slice(frame);
 }
 
@@ -126,7 +126,7 @@ pub fn framed(frame: &[u8]) -> Vec<u8> {
 
 /// No length reaches the limit of the protocol: both sides refuse larger requests before they are
 /// encoded.
-fn int_of(length: usize) -> i32 {
+fn to_int(length: usize) -> i32 {
     i32::try_from(length).unwrap_or(i32::MAX)
 }
 
@@ -134,13 +134,13 @@ fn int_of(length: usize) -> i32 {
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected} at byte {at} of {length}")]
 pub struct Malformed {
-    /// What should be there.
+    /// The expected value.
     pub expected: &'static str,
-    /// Where it should begin.
+    /// The byte where this value should begin.
     pub at: usize,
     /// The length of the frame.
     pub length: usize,
-    /// Whether null is there.
+    /// Whether there is null in place of the value.
     pub is_null: bool,
 }
 
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] if the bytes are no such value.
+    /// [`Malformed`] if the bytes are not such a value.
     pub fn read<T: Decode<'a>>(&mut self, expected: &'static str) -> Result<T, Malformed> {
         T::decode(self, expected)
     }
@@ -191,7 +191,7 @@ impl<'a> Reader<'a> {
         self.is_lenient
     }
 
-    /// What is not read yet.
+    /// The bytes that are not read yet.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
@@ -239,8 +239,8 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// The next `length` elements. More than the rest of the frame can hold are refused before any
-    /// is allocated.
+    /// The next `length` elements. A length that does not fit into the rest of the frame is refused
+    /// before anything is allocated.
     pub(super) fn list<T: Decode<'a>>(
         &mut self,
         length: i32,

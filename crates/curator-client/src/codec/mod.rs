@@ -1,13 +1,14 @@
-//! The wire format of ZooKeeper's protocol, for both of its sides: the client's transport, and the
-//! servers, proxies and tests of `curator-test`. It is pure: no I/O, no clock, no runtime.
+//! The wire format of ZooKeeper's protocol, for both sides: the client's transport, and the
+//! servers, proxies and tests of `curator-test`. Pure code: no I/O, no clock, no runtime.
 //!
 //! What one side encodes, the other decodes, and both directions have one definition: a record
 //! (`value.rs`), or an operation and its op code (`request.rs`). Text, data and ACLs are
-//! parameters. So a client encodes what it borrows, and decodes valid paths; a server keeps null
-//! apart from empty; and the tests that compare servers see every value as it is on the wire.
+//! type parameters. So a client encodes borrowed values, and decodes valid paths; a server
+//! distinguishes null from empty; and the tests that compare servers see every value as it is on
+//! the wire.
 //!
-//! Bytes of any content are decoded, or result in a [`Malformed`]: no length is trusted before it
-//! is checked. Frames have no length prefix, which the socket adds ([`framed`]);
+//! Any bytes are decoded, or result in a [`Malformed`] error: no length is trusted before it is
+//! checked. Frames have no length prefix, which the socket adds ([`framed`]);
 //! [`Writer::for_stream`] keeps room for it.
 //!
 //! | File | Contents |
@@ -15,7 +16,7 @@
 //! | `jute.rs` | the serialization of numbers and bytes |
 //! | `value.rs` | text, lists and null; records; paths, ACLs and stats |
 //! | `headers.rs` | op codes, the headers of requests and replies, events, and the handshake |
-//! | `request.rs` | what has an op code: requests, replies, and the parts of transactions |
+//! | `request.rs` | requests, replies, and the parts of transactions: everything with an op code |
 
 mod headers;
 mod jute;
@@ -82,13 +83,13 @@ mod tests {
     }
 
     #[test]
-    fn each_op_code_has_its_number_back() {
+    fn an_op_code_keeps_the_number_that_it_was_made_from() {
         for number in -20..200 {
             assert_eq!(OpCode::from(number).number(), number);
         }
     }
 
-    /// The error is about the count, so no element was read.
+    /// The error is at the position of the count, so no element was read.
     #[test]
     fn a_count_is_refused_before_anything_is_allocated_if_the_rest_of_the_frame_is_too_short_for_it()
      {
@@ -122,7 +123,7 @@ mod tests {
         }
     }
 
-    /// Two bytes.
+    /// A value that is encoded as two bytes.
     fn two_bytes() -> (bool, bool) {
         (true, false)
     }

@@ -1,17 +1,17 @@
-//! What has an op code: requests, replies, and the parts of transactions.
+//! Everything with an op code: requests, replies, and the parts of transactions.
 
 use super::headers::{OpCode, RequestHeader};
 use super::jute::{Decode, Encode, Malformed, Reader, Writer};
 use super::value::records;
 use crate::operation::Stat;
 
-/// A value of a kind that an op code names, outside of its bytes.
+/// A value whose kind an op code identifies. The op code is not part of the encoded value.
 pub trait Operation: Encode {
     /// The op code.
     fn op(&self) -> OpCode;
 }
 
-/// Defines an enum whose variants are kinds with an op code of the same name, and whose fields
+/// Defines an enum with a variant for each kind, named like its op code. The fields of a variant
 /// follow each other on the wire.
 macro_rules! operations {
     ($(#[$docs:meta])* $name:ident<$($parameter:ident),+> {
@@ -40,11 +40,11 @@ macro_rules! operations {
         }
 
         impl<'a, $($parameter: $crate::codec::Decode<'a>),+> $name<$($parameter),+> {
-            /// Decodes the fields of this kind; `None` if it is none of these.
+            /// Decodes the fields of the kind `op`; `None` if no variant has this op code.
             ///
             /// # Errors
             ///
-            /// [`Malformed`](crate::codec::Malformed) if the bytes are no such fields.
+            /// [`Malformed`](crate::codec::Malformed) if the bytes are not these fields.
             pub fn decode(
                 op: $crate::codec::OpCode,
                 reader: &mut $crate::codec::Reader<'a>,
@@ -80,13 +80,13 @@ records! {
         op: OpCode,
         /// Whether this is the end: nothing follows.
         is_end: bool,
-        /// Has a meaning only in results.
+        /// The error code, which has a meaning only in results.
         error: i32,
     }
 }
 
 impl PartHeader {
-    /// Reads the parts up to the end, each by `read`.
+    /// Reads the parts up to the end, each with `read`.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ records! {
         path: T,
         /// The data.
         data: D,
-        /// Who may do what.
+        /// The ACL.
         acl: A,
         /// The number of ZooKeeper's `CreateMode`.
         flags: i32,
@@ -145,18 +145,18 @@ records! {
         /// The zxid of the last transaction that the client has seen. The server immediately
         /// notifies the client of later changes.
         relative_zxid: i64,
-        /// On data.
+        /// The paths of watches on data.
         data: Vec<T>,
-        /// On nodes that did not exist.
+        /// The paths of watches on nodes that did not exist.
         exists: Vec<T>,
-        /// On children.
+        /// The paths of watches on children.
         children: Vec<T>,
     }
 }
 
 operations! {
-    /// A change of the tree: a separate request, or one operation of a `multi`. A version of -1 is
-    /// any version.
+    /// A change of the tree: a separate request, or one operation of a `multi`. The version -1
+    /// matches any version.
     Write<T, D, A> {
         /// Creates a node; the reply has no stat.
         Create { node: NewNode<T, D, A> },
@@ -172,9 +172,9 @@ operations! {
         DeleteContainer { path: T },
         /// Sets data.
         SetData { path: T, data: D, version: i32 },
-        /// Sets an ACL, with its own version.
+        /// Sets an ACL. The version is the `aversion` of the node.
         SetAcl { path: T, acl: A, version: i32 },
-        /// Only inside a `multi`.
+        /// Checks a node's version; only inside a `multi`.
         Check { path: T, version: i32 },
     }
 }
@@ -210,7 +210,7 @@ operations! {
         WhoAmI {},
         /// Lists the session's ephemeral nodes.
         GetEphemerals { prefix: N },
-        /// Adds a persistent watch; 1 as mode is recursive.
+        /// Adds a persistent watch; with the mode 1, it is recursive.
         AddWatch { path: N, mode: i32 },
         /// Checks whether a watch of this kind (ZooKeeper's `WatcherType`) is set.
         CheckWatches { path: N, kind: i32 },
@@ -261,9 +261,9 @@ impl<T> Read<T> {
 records! {
     /// An identity of a connection.
     Identity<T> {
-        /// Its scheme.
+        /// The scheme.
         scheme: T,
-        /// The name in it, without a secret.
+        /// The name in this scheme, without a secret.
         user: T,
     }
 }
@@ -306,7 +306,7 @@ operations! {
         GetEphemerals { paths: Option<Vec<T>> },
         /// The identities of the connection.
         WhoAmI { identities: Option<Vec<Identity<T>>> },
-        /// The error of the header again.
+        /// Repeats the error of the header.
         AddWatch { error: i32 },
         /// Only in transactions: the error of the operation; 0 if it was undone because another one
         /// failed.

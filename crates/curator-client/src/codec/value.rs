@@ -21,7 +21,7 @@ macro_rules! records {
     )+};
 }
 
-/// Gives both directions to a struct, with its fields in this order.
+/// Implements `Encode` and `Decode` for a struct, with its fields in this order.
 macro_rules! on_the_wire {
     ($name:ident $(<$($parameter:ident),+>)? { $($field:ident: $type:ty,)+ }) => {
         impl $(<$($parameter: $crate::codec::Encode),+>)? $crate::codec::Encode for $name $(<$($parameter),+>)? {
@@ -94,7 +94,9 @@ pub struct Trailing<T>(pub Option<T>);
 
 impl<T: Encode> Encode for Trailing<T> {
     fn encode(&self, writer: &mut Writer) {
-        self.0.iter().for_each(|value| value.encode(writer));
+        if let Some(value) = &self.0 {
+            value.encode(writer);
+        }
     }
 }
 
@@ -111,10 +113,10 @@ impl<'a, T: Decode<'a>> Decode<'a> for Trailing<T> {
     }
 }
 
-/// A value behind its length.
-pub(super) trait Lengthy<'a>: Sized {
-    /// Reads the value behind this length, or fails with `malformed`.
-    fn decode_of(
+/// A value that follows its length on the wire.
+pub(super) trait LengthPrefixed<'a>: Sized {
+    /// Reads a value of this length, or fails with `malformed`.
+    fn decode_with_length(
         length: i32,
         reader: &mut Reader<'a>,
         malformed: Malformed,
@@ -124,7 +126,7 @@ pub(super) trait Lengthy<'a>: Sized {
 /// The length that stands for null.
 const NULL: i32 = -1;
 
-impl<'a, T: Lengthy<'a>> Decode<'a> for T {
+impl<'a, T: LengthPrefixed<'a>> Decode<'a> for T {
     const SHORTEST: usize = 4;
 
     fn decode(reader: &mut Reader<'a>, expected: &'static str) -> Result<Self, Malformed> {
@@ -137,19 +139,19 @@ impl<'a, T: Lengthy<'a>> Decode<'a> for T {
 }
 
 /// `None` is null.
-impl<'a, T: Lengthy<'a>> Decode<'a> for Option<T> {
+impl<'a, T: LengthPrefixed<'a>> Decode<'a> for Option<T> {
     const SHORTEST: usize = 4;
 
     fn decode(reader: &mut Reader<'a>, expected: &'static str) -> Result<Self, Malformed> {
         let malformed = reader.malformed(expected);
         match reader.read(expected)? {
             NULL => Ok(None),
-            length => T::decode_of(length, reader, malformed).map(Some),
+            length => T::decode_with_length(length, reader, malformed).map(Some),
         }
     }
 }
 
-/// `None` is null: the value must have a length.
+/// `None` is null, so `T` must be a type that is prefixed with its length.
 impl<T: Encode> Encode for Option<T> {
     fn encode(&self, writer: &mut Writer) {
         match self {
@@ -177,8 +179,8 @@ macro_rules! buffers {
 
 buffers!([u8], Vec<u8>, str, String);
 
-impl<'a> Lengthy<'a> for &'a [u8] {
-    fn decode_of(
+impl<'a> LengthPrefixed<'a> for &'a [u8] {
+    fn decode_with_length(
         length: i32,
         reader: &mut Reader<'a>,
         malformed: Malformed,
@@ -187,8 +189,8 @@ impl<'a> Lengthy<'a> for &'a [u8] {
     }
 }
 
-impl Lengthy<'_> for Vec<u8> {
-    fn decode_of(
+impl LengthPrefixed<'_> for Vec<u8> {
+    fn decode_with_length(
         length: i32,
         reader: &mut Reader<'_>,
         malformed: Malformed,
@@ -197,8 +199,8 @@ impl Lengthy<'_> for Vec<u8> {
     }
 }
 
-impl<'a> Lengthy<'a> for &'a str {
-    fn decode_of(
+impl<'a> LengthPrefixed<'a> for &'a str {
+    fn decode_with_length(
         length: i32,
         reader: &mut Reader<'a>,
         malformed: Malformed,
@@ -207,8 +209,8 @@ impl<'a> Lengthy<'a> for &'a str {
     }
 }
 
-impl Lengthy<'_> for String {
-    fn decode_of(
+impl LengthPrefixed<'_> for String {
+    fn decode_with_length(
         length: i32,
         reader: &mut Reader<'_>,
         malformed: Malformed,
@@ -216,7 +218,7 @@ impl Lengthy<'_> for String {
         let bytes = reader.bytes(length, malformed)?;
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(text.to_owned()),
-            // As in Java.
+            // Java's servers replace invalid UTF-8 too.
             Err(_) if reader.is_lenient() => Ok(Self::from_utf8_lossy(bytes).into_owned()),
             Err(_) => Err(malformed),
         }
@@ -236,8 +238,8 @@ impl<T: Encode> Encode for Vec<T> {
     }
 }
 
-impl<'a, T: Decode<'a>> Lengthy<'a> for Vec<T> {
-    fn decode_of(
+impl<'a, T: Decode<'a>> LengthPrefixed<'a> for Vec<T> {
+    fn decode_with_length(
         length: i32,
         reader: &mut Reader<'a>,
         malformed: Malformed,
@@ -246,7 +248,7 @@ impl<'a, T: Decode<'a>> Lengthy<'a> for Vec<T> {
     }
 }
 
-/// Two values, one behind the other.
+/// Two values, one after the other.
 impl<A: Encode, B: Encode> Encode for (A, B) {
     fn encode(&self, writer: &mut Writer) {
         writer.write(&self.0).write(&self.1);
@@ -267,13 +269,13 @@ impl Encode for ZPath {
     }
 }
 
-impl Lengthy<'_> for ZPath {
-    fn decode_of(
+impl LengthPrefixed<'_> for ZPath {
+    fn decode_with_length(
         length: i32,
         reader: &mut Reader<'_>,
         malformed: Malformed,
     ) -> Result<Self, Malformed> {
-        let text = <&str>::decode_of(length, reader, malformed)?;
+        let text = <&str>::decode_with_length(length, reader, malformed)?;
         Self::on_server(text).map_err(|_| malformed)
     }
 }
@@ -292,7 +294,7 @@ records! {
 
 impl Encode for Acl {
     fn encode(&self, writer: &mut Writer) {
-        let permissions = bits_of(self.permission());
+        let permissions = permission_bits(self.permission());
         writer.write(&AclEntry {
             permissions,
             scheme: self.scheme(),
@@ -301,14 +303,14 @@ impl Encode for Acl {
     }
 }
 
-/// Omits bits without a meaning in ZooKeeper.
+/// Omits bits that have no meaning in ZooKeeper.
 impl<'a> Decode<'a> for Acl {
     const SHORTEST: usize = AclEntry::<&str>::SHORTEST;
 
     fn decode(reader: &mut Reader<'a>, expected: &'static str) -> Result<Self, Malformed> {
         let entry: AclEntry<&str> = reader.read(expected)?;
         Ok(Self::new(
-            permission_of(entry.permissions),
+            permission_from_bits(entry.permissions),
             AuthId::new(entry.scheme, entry.id),
         ))
     }
@@ -322,7 +324,7 @@ const PERMISSIONS: [(Permission, i32); 5] = [
     (Permission::ADMIN, 16),
 ];
 
-fn bits_of(permission: Permission) -> i32 {
+fn permission_bits(permission: Permission) -> i32 {
     PERMISSIONS
         .iter()
         .filter(|(one, _)| permission.has(*one))
@@ -330,7 +332,7 @@ fn bits_of(permission: Permission) -> i32 {
         .sum()
 }
 
-fn permission_of(bits: i32) -> Permission {
+fn permission_from_bits(bits: i32) -> Permission {
     let set = PERMISSIONS.iter().filter(|(_, bit)| bits & bit != 0);
     set.fold(Permission::NONE, |all, (one, _)| all | *one)
 }

@@ -1,9 +1,9 @@
 //! Makes a separate TLS handshake with a server that rejects a client, to find out which side
 //! refuses, and why.
 //!
-//! `zookeeper-client` logs a TLS error without returning it. So this makes a handshake with the
-//! same certificates, but opens no session. Once `zookeeper-client` returns the error, this file
-//! can be deleted; the test of the port in `diagnosis.rs` is still needed.
+//! `zookeeper-client` logs a TLS error without returning it. So this file makes a handshake with
+//! the same certificates, but opens no session. Once `zookeeper-client` returns the error, this
+//! file can be deleted; the test of the port in `diagnosis.rs` is still needed.
 
 use std::io;
 use std::time::Duration;
@@ -71,7 +71,7 @@ fn failed(error: &io::Error, server: &HostPort, config: &HandshakeConfig) -> Han
     tls_problem(error, server, config).map_or(Handshake::Ended, Handshake::Failed)
 }
 
-/// The problem that has ended a TLS connection; `None` if it is not one of TLS.
+/// The problem that has ended a TLS connection; `None` if the error is not a TLS error.
 pub(crate) fn tls_problem(
     error: &io::Error,
     server: &HostPort,
@@ -81,7 +81,7 @@ pub(crate) fn tls_problem(
         .get_ref()
         .and_then(|error| error.downcast_ref::<RustlsError>())?;
     Some(match error {
-        RustlsError::InvalidCertificate(error) => of_certificate(error),
+        RustlsError::InvalidCertificate(error) => certificate_problem(error),
         RustlsError::AlertReceived(alert)
             if is_about_name(*alert) && server.host().contains('_') =>
         {
@@ -91,8 +91,8 @@ pub(crate) fn tls_problem(
             }
         }
         RustlsError::AlertReceived(alert) => {
-            let (is_about_certificates, alert) =
-                (is_about_certificates(*alert), format!("{alert:?}"));
+            let is_about_certificates = is_about_certificates(*alert);
+            let alert = format!("{alert:?}");
             match config.certificate_request() {
                 CertificateRequest::Presented if is_about_certificates => {
                     TlsProblem::ClientCertificateRefused { alert }
@@ -149,7 +149,7 @@ fn is_about_certificates(alert: AlertDescription) -> bool {
     )
 }
 
-fn of_certificate(error: &CertificateError) -> TlsProblem {
+fn certificate_problem(error: &CertificateError) -> TlsProblem {
     match error {
         CertificateError::UnknownIssuer => TlsProblem::UnknownIssuer,
         CertificateError::ExpiredContext { time, not_after } => TlsProblem::Expired {
@@ -226,11 +226,11 @@ mod tests {
 
         /// Speaks TLS, and answers a four-letter word. If `client_ca` is given, requires client
         /// certificates that this authority has issued.
-        fn of_tls(certificate: &TestingCertificate, client_ca: Option<&TestingCa>) -> Self {
-            Self::of_version(&TLS13, certificate, client_ca)
+        fn with_tls(certificate: &TestingCertificate, client_ca: Option<&TestingCa>) -> Self {
+            Self::with_version(&TLS13, certificate, client_ca)
         }
 
-        fn of_version(
+        fn with_version(
             version: &'static SupportedProtocolVersion,
             certificate: &TestingCertificate,
             client_ca: Option<&TestingCa>,
@@ -307,15 +307,17 @@ mod tests {
 
     #[tokio::test]
     async fn an_invalid_server_certificate_is_reported_with_its_problem() {
-        let ((ca, certificate), (namesake, _), now) = (authority(), authority(), SystemTime::now());
+        let (ca, certificate) = authority();
+        let (namesake, _) = authority();
+        let now = SystemTime::now();
         let theirs = TestingCa::new("theirs").unwrap();
-        let result = Server::of_tls(&certificate, None)
+        let result = Server::with_tls(&certificate, None)
             .handshake(&trusting(&theirs))
             .await;
         assert_eq!(problem(result), TlsProblem::UnknownIssuer);
-        // An authority of the same name, with another key.
+        // An authority with the same name and another key.
         let result = problem(
-            Server::of_tls(&certificate, None)
+            Server::with_tls(&certificate, None)
                 .handshake(&trusting(&namesake))
                 .await,
         );
@@ -327,7 +329,7 @@ mod tests {
             .issue_for(&["127.0.0.1"], now - 2 * DAY..now - DAY)
             .unwrap();
         let result = problem(
-            Server::of_tls(&expired, None)
+            Server::with_tls(&expired, None)
                 .handshake(&trusting(&ca))
                 .await,
         );
@@ -339,7 +341,7 @@ mod tests {
             .issue_for(&["127.0.0.1"], now + DAY..now + 2 * DAY)
             .unwrap();
         let result = problem(
-            Server::of_tls(&future, None)
+            Server::with_tls(&future, None)
                 .handshake(&trusting(&ca))
                 .await,
         );
@@ -348,7 +350,7 @@ mod tests {
             "{result}"
         );
         let others = ca.issue(&["zk1.example.org", "10.0.0.1"]).unwrap();
-        let result = Server::of_tls(&others, None)
+        let result = Server::with_tls(&others, None)
             .handshake_as("localhost", &trusting(&ca))
             .await;
         let presented = vec!["zk1.example.org".to_owned(), "10.0.0.1".to_owned()];
@@ -368,10 +370,12 @@ mod tests {
         let list = ca.revocation_list(&[&revoked]).unwrap();
         let options = TlsOptions::from_pem(format!("{}{list}", ca.pem())).unwrap();
         assert_eq!(
-            problem(Server::of_tls(&revoked, None).handshake(&options).await),
+            problem(Server::with_tls(&revoked, None).handshake(&options).await),
             TlsProblem::Revoked
         );
-        let result = Server::of_tls(&certificate, None).handshake(&options).await;
+        let result = Server::with_tls(&certificate, None)
+            .handshake(&options)
+            .await;
         assert!(matches!(result, Handshake::Accepted), "{result:?}");
     }
 
@@ -386,7 +390,7 @@ mod tests {
         // With TLS 1.3, the client's handshake ends before the server has checked the client's
         // certificate; with TLS 1.2, after that.
         for version in [&TLS13, &TLS12] {
-            let requiring = || Server::of_version(version, &certificate, Some(&ca));
+            let requiring = || Server::with_version(version, &certificate, Some(&ca));
             let result = problem(requiring().handshake(&trusting(&ca)).await);
             assert!(
                 matches!(result, TlsProblem::ClientCertificateRequired { .. }),

@@ -1,4 +1,4 @@
-//! Watches: one-shot ones, and recursive ones.
+//! One-shot and recursive watches, over either transport.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use crate::zk;
 /// A one-shot watch on one node, and a future of its event.
 ///
 /// The server keeps the watch until the node changes. If the connection breaks first, the watch
-/// fires with [`WatchEvent::Interrupted`]. Dropping it removes it from the server.
+/// fires with [`WatchEvent::Interrupted`]. Dropping the watch removes it from the server.
 ///
 /// On one connection, events arrive in the order of the changes on the server.
 #[must_use = "a watch that is dropped is removed from the server"]
@@ -37,7 +37,7 @@ impl OneShot {
         of_either!(self, watch => watch.fired())
     }
 
-    /// Whether the event may have arrived, and the task of the connection has not processed it.
+    /// Whether the event may have arrived, but the task of the connection has not processed it yet.
     fn is_behind(&self) -> bool {
         match self {
             // A thread that the client's runtime cannot block reads the connection.
@@ -75,12 +75,12 @@ impl Watch {
     }
 
     /// Whether the watch has fired, or its event may have arrived without having been read, because
-    /// the runtime is busy. An event that is still on its way is not known here.
+    /// the runtime is busy. Does not detect an event that is still on its way to the client.
     ///
     /// Neither waits nor needs the runtime. With `Transport::Native`, looks for events that were
     /// not read; returns `true` if it cannot tell.
     pub fn may_have_fired(&mut self) -> bool {
-        // In this order: the event may be read in between.
+        // In this order, because the event may be read between the two calls.
         self.0.is_behind()
             || self
                 .poll_fired(&mut Context::from_waker(Waker::noop()))
@@ -144,7 +144,7 @@ impl From<wire::RecursiveWatch> for RecursiveWatch {
 }
 
 impl RecursiveWatch {
-    /// Whether its connection still exists. If not, [`next`](Self::next) returns
+    /// Whether the watch's connection still exists. If not, [`next`](Self::next) returns
     /// [`Interrupted`](TreeEvent::Interrupted), and events that were not read are lost.
     #[must_use]
     pub fn is_alive(&self) -> bool {

@@ -7,8 +7,8 @@
 //!
 //! The first use maps the page, and it is never unmapped. If it cannot be mapped, as in a sandbox
 //! or at a memory limit, the process and its descendants have no generation. The system calls are
-//! `mmap`, `madvise` and `munmap`, as every allocator makes them. A sandbox that kills a process
-//! for an unknown advice has to permit this one.
+//! `mmap`, `madvise` and `munmap`, which allocators make too. A sandbox that kills a process for an
+//! unknown `madvise` advice must permit `MADV_WIPEONFORK`.
 //!
 //! No call waits for another thread: in a forked child, that thread may be missing.
 
@@ -21,14 +21,14 @@ use std::{mem, ptr};
 use rustix::io;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// The word in the page, or a static in its place. Changes once, from `NOT_MAPPED`. `fork` copies
-/// it.
+/// The word that contains the generation: in the page, or one of the two statics below. Changes
+/// once, from `NOT_MAPPED`. `fork` copies this pointer.
 static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new((&raw const NOT_MAPPED).cast_mut());
-/// In place of a page that was not used yet. Stays 0.
+/// Stands for a page that is not mapped yet. Stays 0.
 static NOT_MAPPED: AtomicU64 = AtomicU64::new(0);
-/// In place of a page that could not be mapped. Stays 0.
+/// Stands for a page that could not be mapped. Stays 0.
 static NO_PAGE: AtomicU64 = AtomicU64::new(0);
-/// The newest generation. `fork` copies it, so that a child takes a greater one than each of its
+/// The newest generation. `fork` copies it, so a child takes a greater generation than each of its
 /// ancestors.
 static NEWEST: AtomicU64 = AtomicU64::new(0);
 
@@ -53,7 +53,10 @@ fn first_use() -> Option<u64> {
         map();
     }
     let word = word();
-    (!ptr::eq(word, &raw const NO_PAGE)).then(|| take_next(word, &NEWEST))
+    if ptr::eq(word, &raw const NO_PAGE) {
+        return None;
+    }
+    Some(take_next(word, &NEWEST))
 }
 
 /// Sets `WORD`, unless another thread does it first.
@@ -72,8 +75,8 @@ fn map() {
 /// Takes the next generation, unless another thread of this process does it first. Returns the
 /// generation of the process.
 fn take_next(word: &AtomicU64, newest: &AtomicU64) -> u64 {
-    // Raised before the generation is used: each child that could inherit a value with this
-    // generation sees it.
+    // `newest` grows before the generation is used, so every child that could inherit a value with
+    // this generation takes a greater one.
     let next = newest.fetch_add(1, Ordering::AcqRel) + 1;
     word.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire)
         .err()
@@ -86,7 +89,7 @@ struct Page {
     address: *mut c_void,
 }
 
-/// The kernel rounds it up to a page.
+/// The length of a mapping, which the kernel rounds up to a page.
 const LENGTH: usize = size_of::<AtomicU64>();
 
 impl Page {
@@ -94,8 +97,8 @@ impl Page {
     fn wiped_on_fork() -> io::Result<Self> {
         let page = Self::map(MapFlags::PRIVATE)?;
         page.wipe_on_fork()?;
-        // An emulator may ignore advice and report success, as qemu did before 7.1. The kernel
-        // refuses this one.
+        // An emulator may ignore an advice and report success, as qemu did before 7.1. The kernel
+        // refuses this advice for a shared mapping, so success there means that it was ignored.
         match Self::map(MapFlags::SHARED)?.wipe_on_fork() {
             Err(_) => Ok(page),
             Ok(()) => Err(io::Errno::NOSYS),
@@ -140,7 +143,7 @@ pub(super) mod tests {
     use std::sync::Barrier;
     use std::thread;
 
-    use super::super::tests::is_so_in_forked_child;
+    use super::super::tests::holds_in_forked_child;
     use super::*;
 
     /// Makes this process, and its descendants, behave as if the page could not be mapped.
@@ -149,19 +152,20 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_grandchild_has_a_separate_generation_if_the_child_has_not_asked() {
+    fn a_grandchild_has_a_separate_generation_even_if_the_child_has_not_taken_one() {
         let parent = current();
-        assert!(is_so_in_forked_child(|| is_so_in_forked_child(|| current(
-        )
-            > parent)));
+        assert!(holds_in_forked_child(|| {
+            holds_in_forked_child(|| current() > parent)
+        }));
     }
 
     #[test]
     fn threads_of_a_process_agree_on_its_generation() {
         const THREADS: usize = 4;
         for _ in 0..100 {
-            let (word, newest, barrier) =
-                (AtomicU64::new(0), AtomicU64::new(7), Barrier::new(THREADS));
+            let word = AtomicU64::new(0);
+            let newest = AtomicU64::new(7);
+            let barrier = Barrier::new(THREADS);
             let taken: BTreeSet<u64> = thread::scope(|scope| {
                 let threads: Vec<_> = (0..THREADS)
                     .map(|_| {

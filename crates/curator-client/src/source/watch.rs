@@ -1,9 +1,9 @@
 //! Tokio's `watch` channel, but seeded random numbers decide which receivers are woken first.
 //!
-//! Tokio wakes the receivers of a channel in an order that it draws by its own random numbers, and
-//! their seed cannot be set. A run of a simulation could not be repeated. Only builds with the
-//! feature `simulation` have this channel; the others have tokio's, whose contract this is. Methods
-//! that the crates here do not call are left out.
+//! Tokio draws the order in which it wakes the receivers of a channel from its own random numbers,
+//! whose seed cannot be set. So with tokio's channel, a run of a simulation could not be repeated.
+//! Only builds with the feature `simulation` have this channel; other builds have tokio's, and both
+//! have the same contract. Methods that the crates here do not call are left out.
 
 use std::fmt;
 use std::ops::Deref;
@@ -52,7 +52,7 @@ struct Shared<T> {
     state: AtomicUsize,
     senders: AtomicUsize,
     receivers: AtomicUsize,
-    /// As many as tokio has. One at random for each wait.
+    /// As many as in tokio's channel. Each wait uses a random one of them.
     changed: [Notify; 8],
     no_receivers: Notify,
 }
@@ -117,7 +117,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Changes the value if `modify` returns true, and returns that.
+    /// Changes the value, and wakes the receivers if `modify` returns true. Returns what `modify`
+    /// returns.
     pub fn send_if_modified(&self, modify: impl FnOnce(&mut T) -> bool) -> bool {
         {
             let mut value = self.shared.write();
@@ -411,7 +412,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn receivers_are_woken_in_an_order_of_the_seed() {
+    async fn the_seed_determines_the_order_in_which_receivers_are_woken() {
         async fn order() -> Vec<u32> {
             let woken = Arc::<Mutex<Vec<u32>>>::default();
             let sender = Sender::new(());

@@ -43,12 +43,12 @@ use super::{InvalidTlsOptions, TlsText};
 ///
 /// # Caveats
 ///
-/// Java's servers refuse a host name with an underscore (`zk_1`), which is not valid in TLS:
-/// connect by another name.
+/// Java's servers refuse a host name with an underscore (`zk_1`), which is not valid in TLS. Use
+/// another name in the connect string.
 ///
 /// `rustls` has one cryptography provider per process. If none is installed
 /// (`rustls::crypto::CryptoProvider::install_default`) when the first `TlsOptions` is made, that
-/// call installs the one of `aws-lc-rs`. To use another one, install it first.
+/// call installs the provider of `aws-lc-rs`. To use another provider, install it first.
 #[derive(Clone)]
 pub struct TlsOptions {
     certificates: Arc<RwLock<Arc<Certificates>>>,
@@ -64,17 +64,19 @@ impl TlsOptions {
     ///
     /// # Errors
     ///
-    /// [`InvalidTlsOptions`]: the text has no certificate, or one that cannot be read.
+    /// [`InvalidTlsOptions`]: the text has no certificate, or a certificate that cannot be read.
     pub fn from_pem(ca_pem: impl AsRef<str>) -> Result<Self, InvalidTlsOptions> {
-        Ok(Self::of(Certificates::read(ca_pem.as_ref())?))
+        Ok(Self::from_certificates(Certificates::read(
+            ca_pem.as_ref(),
+        )?))
     }
 
-    /// Returns the same options with a certificate to present to servers that request one, and its
+    /// Returns these options with a certificate to present to servers that request one, and its
     /// private key, both in PEM. Earlier clones do not change.
     ///
-    /// `certificate_pem` has this certificate first, followed by intermediate ones, up to the
-    /// authority. The key is in the format PKCS #8, PKCS #1 (RSA) or SEC 1 (EC), without a
-    /// password. One text may have both the certificate and the key; pass it twice.
+    /// `certificate_pem` has this certificate first, followed by intermediate certificates, up to
+    /// the authority. The key is in the format PKCS #8, PKCS #1 (RSA) or SEC 1 (EC), without a
+    /// password. If one text has both the certificate and the key, pass it twice.
     ///
     /// # Errors
     ///
@@ -86,17 +88,17 @@ impl TlsOptions {
         key_pem: impl AsRef<str>,
     ) -> Result<Self, InvalidTlsOptions> {
         let certificates = Certificates::clone(&self.current());
-        Ok(Self::of(certificates.with_identity(
+        Ok(Self::from_certificates(certificates.with_identity(
             certificate_pem.as_ref(),
             key_pem.as_ref(),
         )?))
     }
 
-    /// Replaces the trusted authorities and the identity of these options and all their clones by
-    /// the ones of `newer`. Call it when certificates are renewed while the process runs.
+    /// Replaces the trusted authorities and the identity in these options and all their clones with
+    /// the ones in `newer`. Call this when certificates are renewed while the process runs.
     ///
-    /// The next connection uses the new ones. Open connections stay as they are, even when their
-    /// certificate expires.
+    /// The next connection uses the new certificates. Open connections stay as they are, even when
+    /// their certificate expires.
     ///
     /// ```no_run
     /// # fn example(tls: &curator_client::TlsOptions) -> Result<(), Box<dyn std::error::Error>> {
@@ -132,7 +134,7 @@ impl TlsOptions {
         ServerName::try_from(host).is_ok()
     }
 
-    fn of(certificates: Certificates) -> Self {
+    fn from_certificates(certificates: Certificates) -> Self {
         Self {
             certificates: Arc::new(RwLock::new(Arc::new(certificates))),
         }
@@ -258,7 +260,7 @@ impl Certificates {
 }
 
 /// The configuration of one handshake, which records whether the server requested a certificate. It
-/// does not resume an earlier TLS session, because the server would then request none.
+/// does not resume an earlier TLS session, because the server would then request no certificate.
 pub(crate) struct HandshakeConfig {
     pub(crate) config: Arc<ClientConfig>,
     recorder: Arc<RequestRecorder>,
@@ -286,8 +288,8 @@ impl HandshakeConfig {
     }
 }
 
-/// Presents the client certificate, if there is one, and records whether the server has requested
-/// it, which `rustls` does not report.
+/// Presents the client certificate, if there is one, and records whether the server has requested a
+/// certificate, which `rustls` does not report.
 struct RequestRecorder {
     key: Option<Arc<CertifiedKey>>,
     request: Mutex<CertificateRequest>,
@@ -332,7 +334,7 @@ fn provider() -> Arc<CryptoProvider> {
     if let Some(installed) = CryptoProvider::get_default() {
         return Arc::clone(installed);
     }
-    // If another thread has installed a provider meanwhile, that one is used.
+    // Fails if another thread has installed a provider meanwhile, which is then used.
     let _: Result<(), _> = aws_lc_rs::default_provider().install_default();
     CryptoProvider::get_default()
         .map_or_else(|| Arc::new(aws_lc_rs::default_provider()), Arc::clone)
@@ -352,7 +354,7 @@ fn certificates(
 }
 
 fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, InvalidTlsOptions> {
-    // The forms of PKCS #8 and of OpenSSL's older format.
+    // The markers of an encrypted key in PKCS #8 and in OpenSSL's older format.
     if pem.contains("BEGIN ENCRYPTED PRIVATE KEY") || pem.contains("Proc-Type: 4,ENCRYPTED") {
         return Err(InvalidTlsOptions::EncryptedKey);
     }
@@ -493,7 +495,7 @@ mod tests {
         }
     }
 
-    /// As in an environment variable that has lost its line breaks.
+    /// The texts have no line breaks, like in an environment variable that has lost them.
     #[test]
     fn a_key_in_the_wrong_argument_is_not_shown_in_the_error() {
         let ca = ca();

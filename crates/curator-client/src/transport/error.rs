@@ -20,7 +20,7 @@ pub(crate) enum RequestError {
         expect(dead_code, reason = "an error of `zookeeper-client`")
     )]
     Closed,
-    /// What none of the above describes: the request may have been applied.
+    /// Any other error: the request may have been applied.
     #[cfg_attr(
         not(feature = "zookeeper-client"),
         expect(dead_code, reason = "an error of `zookeeper-client`")
@@ -55,7 +55,7 @@ impl RequestError {
         self.is_auth_failed() || matches!(self, Self::Invalid(_))
     }
 
-    /// Whether it is a server's reply which shows that the request was not applied.
+    /// Whether this is a server's reply, and shows that the request was not applied.
     pub(super) fn is_reply(&self) -> bool {
         translate("ask for", &ZPath::root(), self.clone()).outcome() == Outcome::NotApplied
     }
@@ -149,7 +149,7 @@ fn ended(operation: &'static str, path: ZPath, end: SessionEnd) -> Error {
 /// An error in a reply, as in ZooKeeper's `KeeperException.Code`; never 0, which means
 /// success. Codes that only clients use have no names.
 ///
-/// `Display` has the name and the number: `NoNode (-101)`.
+/// `Display` shows the name and the number: `NoNode (-101)`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ErrorCode(i32);
 

@@ -113,7 +113,7 @@ fn missing_stats<'a>(
         .collect()
 }
 
-/// Whether the stat is [`MISSING_STAT`], or what `zookeeper-client` puts in its place.
+/// Whether the stat is [`MISSING_STAT`], or the stat that `zookeeper-client` returns instead.
 fn is_missing(stat: &Stat) -> bool {
     stat.czxid == MISSING_STAT.czxid
 }
@@ -127,15 +127,15 @@ fn creation_of(result: &TransactionResult) -> Option<Creation> {
             ctime: stat.mtime,
         }),
         TransactionResult::Created(created) if !is_missing(&created.stat) => {
-            Some(Creation::of(&created.stat))
+            Some(Creation::from_stat(&created.stat))
         }
         _ => None,
     }
 }
 
 /// Reads the stat of one new ephemeral node: its owner, this session, proves that this transaction
-/// created it. If there is none, reads the stats of all new nodes in one pipeline: they must all
-/// have the same zxid and time. (A single one is accepted without a comparison.) Nodes that the
+/// created it. If no new node is ephemeral, reads the stats of all new nodes in one pipeline: they
+/// must all have the same zxid and time. (A single node is accepted without comparison.) Nodes the
 /// transaction itself deletes are skipped.
 ///
 /// On such servers, reading a node's stat needs no permission.
@@ -166,13 +166,13 @@ async fn read_creation(
         let found = found
             .map_err(|error| failed(CreationUnknown::Failed(error)))?
             .ok_or_else(|| failed(CreationUnknown::Gone))?;
-        let seen = Creation::of(&found);
+        let seen = Creation::from_stat(&found);
         let is_ours = found.ephemeral_owner == owner(new.node, session_id);
         if !is_ours || *creation.get_or_insert(seen) != seen {
             return Err(failed(CreationUnknown::Replaced));
         }
     }
-    // No node was left to read.
+    // `None` if there was no node to read.
     creation.ok_or_else(|| stat_unknown(missing_stats[0].node, CreationUnknown::Gone))
 }
 
@@ -212,7 +212,7 @@ fn owner(node: &NodeSpec, session_id: i64) -> i64 {
 }
 
 impl Creation {
-    fn of(stat: &Stat) -> Self {
+    fn from_stat(stat: &Stat) -> Self {
         Self {
             czxid: stat.czxid,
             ctime: stat.ctime,

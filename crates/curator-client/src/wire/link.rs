@@ -400,7 +400,7 @@ impl Link {
                         Err((Some(index), RequestError::Code(error)))
                     }
                 });
-            let by = ConfirmedBy::of_write(written)?;
+            let by = ConfirmedBy::from_write(written)?;
             let _first = open.confirmed.set(by);
             synced.map(|()| by)
         }

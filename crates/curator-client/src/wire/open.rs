@@ -206,7 +206,7 @@ impl Opening<'_> {
                 ErrorCode::SESSION_EXPIRED,
             )));
         };
-        self.granted.tell(session.session_id, session.timeout);
+        self.granted.report(session.session_id, session.timeout);
         let key = SessionKey {
             route: self.route.clone(),
             session_id: session.session_id,
@@ -244,7 +244,7 @@ impl Opening<'_> {
                 .peek_now(|frame| connect_response(frame).ok().flatten())
                 .flatten();
             if let Some(session) = reply {
-                granted.tell(session.session_id, session.timeout);
+                granted.report(session.session_id, session.timeout);
             }
         })
     }

@@ -64,7 +64,7 @@ impl Connect for Opening<'_> {
         // serves all connections of the process.
         let connect = if pass.options.uses_sasl() {
             connect
-                .inspect_ok(move |link| granted.tell(link.session_id(), link.session_timeout()))
+                .inspect_ok(move |link| granted.report(link.session_id(), link.session_timeout()))
                 .boxed()
         } else {
             Attempt::start(connect, granted).boxed()
@@ -171,7 +171,7 @@ impl Attempt {
                 // If the receiver was dropped meanwhile, this drops the connection.
                 drop(sender.send(connected.map(Unclaimed::new)));
                 if let Some((session_id, timeout)) = session {
-                    granted.tell(session_id, timeout);
+                    granted.report(session_id, timeout);
                 }
             }
             Poll::Ready(())

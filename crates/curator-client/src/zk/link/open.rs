@@ -147,7 +147,7 @@ impl Link {
             // `join` polls both in this order, and polling sends a request, so they are pipelined.
             let (written, synced) =
                 futures_util::future::join(writer.commit(), client.sync("/")).await;
-            let by = ConfirmedBy::of_write(written.map(drop).map_err(|error| match error {
+            let by = ConfirmedBy::from_write(written.map(drop).map_err(|error| match error {
                 MultiWriteError::RequestFailed { source } => (None, source.into()),
                 MultiWriteError::OperationFailed { index, source } => (Some(index), source.into()),
             }))?;
