@@ -304,8 +304,7 @@ impl<'a> Diagnosis<'a> {
     /// many addresses.
     #[cfg(feature = "zookeeper-client")]
     pub(crate) fn resolved_by_zookeeper_client(&self, index: usize, addresses: usize) {
-        self.lock()[index].resolved_by_zookeeper_client =
-            Some(addresses).filter(|addresses| *addresses > 1);
+        self.lock()[index].resolved_by_zookeeper_client = (addresses > 1).then_some(addresses);
     }
 
     /// The description of a server whose first reply is missing.

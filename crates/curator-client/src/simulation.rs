@@ -104,7 +104,8 @@ const START: Duration = Duration::from_secs(1_767_225_600);
 
 /// Keeps the thread in a simulation until it is dropped. See [`enter`].
 ///
-/// Several of one thread can be dropped in any order: the last one entered of the rest counts.
+/// If a thread has several, they can be dropped in any order: the last one that was entered, and
+/// still exists, is in effect.
 #[must_use = "the thread leaves the simulation when this is dropped"]
 pub struct Entered {
     number: u64,

@@ -308,8 +308,8 @@ operations! {
         WhoAmI { identities: Option<Vec<Identity<T>>> },
         /// Repeats the error of the header.
         AddWatch { error: i32 },
-        /// Only in transactions: the error of the operation; 0 if it was undone because another one
-        /// failed.
+        /// Only in transactions: the error of the operation; 0 if the operation was undone because
+        /// another operation failed.
         Error { code: i32 },
         /// The server's answer to a step.
         Sasl { token: D },

@@ -1,5 +1,5 @@
-//! Reads the generation of this process, which no ancestor has, without a system call. Contains
-//! `unsafe` code.
+//! Reads, without a system call, this process's generation: a number that no ancestor process has.
+//! Contains `unsafe` code.
 //!
 //! The generation is a number in a page that Linux clears in a forked child (`MADV_WIPEONFORK`,
 //! since 4.14). A process that reads 0 takes the next number. This is the technique of `BoringSSL`,

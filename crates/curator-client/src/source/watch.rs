@@ -39,7 +39,7 @@ pub struct Ref<'a, T> {
     has_changed: bool,
 }
 
-/// All senders are gone.
+/// All senders were dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("channel closed")]
 #[non_exhaustive]
@@ -195,7 +195,7 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// [`RecvError`], if all senders are gone.
+    /// [`RecvError`], if all senders were dropped.
     pub fn has_changed(&self) -> Result<bool, RecvError> {
         if self.shared.is_closed() {
             Err(RecvError)
@@ -204,12 +204,12 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Counts the value as not seen.
+    /// Marks the value as not seen.
     pub fn mark_changed(&mut self) {
         self.seen = self.seen.wrapping_sub(STEP);
     }
 
-    /// Counts the value as seen.
+    /// Marks the value as seen.
     pub fn mark_unchanged(&mut self) {
         self.seen = self.shared.version();
     }
@@ -218,16 +218,16 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// [`RecvError`], if all senders are gone and the last value was seen.
+    /// [`RecvError`], if all senders were dropped and the last value was seen.
     pub async fn changed(&mut self) -> Result<(), RecvError> {
         cooperative(next(&self.shared, &mut self.seen)).await
     }
 
-    /// Waits until `find` is true of the value, which counts as seen.
+    /// Waits until `find` returns true for the value, which then counts as seen.
     ///
     /// # Errors
     ///
-    /// [`RecvError`], if all senders are gone and it is not true of the last value.
+    /// [`RecvError`], if all senders were dropped and `find` returns false for the last value.
     pub async fn wait_for(
         &mut self,
         mut find: impl FnMut(&T) -> bool,

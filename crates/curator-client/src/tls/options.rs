@@ -184,16 +184,16 @@ impl Certificates {
                 .add(certificate)
                 .map_err(|error| unusable(TlsText::Ca, index, &error))?;
         }
-        let revoked = CertificateRevocationListDer::pem_slice_iter(ca_pem.as_bytes());
-        let revoked = revoked
+        let revoked = CertificateRevocationListDer::pem_slice_iter(ca_pem.as_bytes())
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| broken(TlsText::Ca, &error))?;
         let verifier =
-            WebPkiServerVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
-        let verifier = verifier.with_crls(revoked).build();
-        let verifier = verifier.map_err(|error| InvalidTlsOptions::RevocationList {
-            reason: error.to_string(),
-        })?;
+            WebPkiServerVerifier::builder_with_provider(roots.into(), Arc::clone(&provider))
+                .with_crls(revoked)
+                .build()
+                .map_err(|error| InvalidTlsOptions::RevocationList {
+                    reason: error.to_string(),
+                })?;
         let certificates = Self {
             #[cfg(feature = "zookeeper-client")]
             ca_pem: ca_pem.to_owned(),
@@ -212,22 +212,22 @@ impl Certificates {
         key_pem: &str,
     ) -> Result<Self, InvalidTlsOptions> {
         let certificates = certificates(certificate_pem, TlsText::Certificate)?;
-        let key = CertifiedKey::from_der(certificates, private_key(key_pem)?, &self.provider);
-        let key = Arc::new(key.map_err(|error| match error {
-            RustlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-                InvalidTlsOptions::KeyMismatch
-            }
-            RustlsError::InvalidCertificate(_) => unusable(TlsText::Certificate, 0, &error),
-            error => InvalidTlsOptions::Key {
-                reason: error.to_string(),
-            },
-        })?);
+        let key = CertifiedKey::from_der(certificates, private_key(key_pem)?, &self.provider)
+            .map_err(|error| match error {
+                RustlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                    InvalidTlsOptions::KeyMismatch
+                }
+                RustlsError::InvalidCertificate(_) => unusable(TlsText::Certificate, 0, &error),
+                error => InvalidTlsOptions::Key {
+                    reason: error.to_string(),
+                },
+            })?;
         let identity = Identity {
             #[cfg(feature = "zookeeper-client")]
             certificate_pem: certificate_pem.to_owned(),
             #[cfg(feature = "zookeeper-client")]
             key_pem: key_pem.to_owned(),
-            key,
+            key: Arc::new(key),
         };
         Ok(Self {
             identity: Some(identity),
@@ -245,15 +245,16 @@ impl Certificates {
             key,
             request: Mutex::new(CertificateRequest::NotRequested),
         });
-        let config = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
-        let config = config.with_safe_default_protocol_versions();
-        let config = config.map_err(|error| InvalidTlsOptions::Provider {
-            reason: error.to_string(),
-        })?;
-        let config = config.with_webpki_verifier(Arc::clone(&self.verifier));
         let resolver: Arc<dyn ResolvesClientCert> = Arc::<RequestRecorder>::clone(&recorder);
+        let config = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| InvalidTlsOptions::Provider {
+                reason: error.to_string(),
+            })?
+            .with_webpki_verifier(Arc::clone(&self.verifier))
+            .with_client_cert_resolver(resolver);
         Ok(HandshakeConfig {
-            config: Arc::new(config.with_client_cert_resolver(resolver)),
+            config: Arc::new(config),
             recorder,
         })
     }
@@ -344,8 +345,9 @@ fn certificates(
     pem: &str,
     text: TlsText,
 ) -> Result<Vec<CertificateDer<'static>>, InvalidTlsOptions> {
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-    let certificates = certificates.map_err(|error| broken(text, &error))?;
+    let certificates = CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| broken(text, &error))?;
     if certificates.is_empty() {
         Err(InvalidTlsOptions::NoCertificate { text })
     } else {
@@ -412,6 +414,11 @@ mod tests {
         pem.replace(body, "!!!!")
     }
 
+    /// Whether the text `expected` was refused as damaged PEM.
+    fn is_damaged(result: &Result<TlsOptions, InvalidTlsOptions>, expected: TlsText) -> bool {
+        matches!(result, Err(InvalidTlsOptions::Pem { text, .. }) if *text == expected)
+    }
+
     #[test]
     fn pem_without_a_certificate_is_refused() {
         let key = ca().issue(&["orders"]).unwrap().key_pem;
@@ -434,17 +441,12 @@ mod tests {
             key_pem,
             ..
         } = ca.issue(&["orders"]).unwrap();
-        let damaged = |text| move |error: &InvalidTlsOptions| matches!(error, InvalidTlsOptions::Pem { text: it, .. } if *it == text);
-        assert!(
-            TlsOptions::from_pem(garbled(ca.pem()))
-                .is_err_and(|error| damaged(TlsText::Ca)(&error))
-        );
-        let certificate = identity(&garbled(&certificate_pem), &key_pem);
-        assert!(certificate.is_err_and(|error| damaged(TlsText::Certificate)(&error)));
-        assert!(
-            identity(&certificate_pem, &garbled(&key_pem))
-                .is_err_and(|error| damaged(TlsText::Key)(&error))
-        );
+        let with_ca = TlsOptions::from_pem(garbled(ca.pem()));
+        assert!(is_damaged(&with_ca, TlsText::Ca));
+        let with_certificate = identity(&garbled(&certificate_pem), &key_pem);
+        assert!(is_damaged(&with_certificate, TlsText::Certificate));
+        let with_key = identity(&certificate_pem, &garbled(&key_pem));
+        assert!(is_damaged(&with_key, TlsText::Key));
         // PEM with something other than a certificate.
         let nonsense = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         let second = TlsOptions::from_pem(format!("{}{nonsense}", ca.pem())).unwrap_err();

@@ -28,7 +28,7 @@ use crate::transport::{Answer, ErrorCode, LinkEnd, RequestError};
 /// The maximum number of frames that one poll reads, so that other tasks of the runtime can run.
 const FRAMES_IN_A_POLL: usize = 64;
 
-/// See the module.
+/// One connection, with its requests in flight and its watches.
 pub(super) struct Connection {
     process: Process,
     end: watch::Sender<Option<LinkEnd>>,

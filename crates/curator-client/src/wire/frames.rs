@@ -259,9 +259,9 @@ impl Security {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                     let processed = connection.process_new_packets();
-                    // After a failure too: this writes the alert that says why.
+                    // Done after a failure too, to write the alert that says why.
                     write_tls(connection, to_write)?;
-                    // After a failure too: these bytes were received before it.
+                    // Done after a failure too: these bytes were received before it.
                     let mut plain = [0; 4_096];
                     while let Ok(length @ 1..) = connection.reader().read(&mut plain) {
                         frames.extend(&plain[..length]);

@@ -130,7 +130,7 @@ pub(super) fn send_credentials(socket: &Socket, credentials: &[Credentials]) {
 }
 
 /// Awaits the replies to [`send_credentials`].
-pub(super) async fn accepted(
+pub(super) async fn await_auth_replies(
     socket: &Socket,
     credentials: &[Credentials],
 ) -> Result<(), HandshakeFailure> {

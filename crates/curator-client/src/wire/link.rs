@@ -205,12 +205,16 @@ impl Link {
         let is_sequential = node.mode.is_sequential();
         self.request(&Request::Create(node), move |body| {
             let created = body.created()?;
-            let number = created
-                .path
-                .as_str()
-                .strip_prefix(path.as_str())
-                .and_then(|number| number.parse().ok());
-            Ok((created.stat, number.filter(|_| is_sequential)))
+            let number = if is_sequential {
+                created
+                    .path
+                    .as_str()
+                    .strip_prefix(path.as_str())
+                    .and_then(|number| number.parse().ok())
+            } else {
+                None
+            };
+            Ok((created.stat, number))
         })
     }
 

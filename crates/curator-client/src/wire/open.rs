@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::connection::Connection;
 use super::handshake::{
-    HandshakeFailure, UnusedSession, accepted, authenticate, receive, send_credentials,
+    HandshakeFailure, UnusedSession, authenticate, await_auth_replies, receive, send_credentials,
     send_first_token,
 };
 use super::link::{Link, SessionKey};
@@ -228,7 +228,7 @@ impl Opening<'_> {
             // Sent only after the server is authenticated: an impostor must not get them.
             socket.together(|| send_credentials(socket, credentials));
         }
-        accepted(socket, credentials).await?;
+        await_auth_replies(socket, credentials).await?;
         socket.allow_long_frames();
         Ok(key)
     }

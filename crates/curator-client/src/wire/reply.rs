@@ -92,7 +92,10 @@ impl<'a> Reply<'a> {
         let ReplyHeader { xid, error, .. } = reader.read("the header of a reply")?;
         Ok(Self {
             xid,
-            body: ErrorCode::new(error).map_or(Ok(Body(reader)), Err),
+            body: match ErrorCode::new(error) {
+                None => Ok(Body(reader)),
+                Some(code) => Err(code),
+            },
         })
     }
 }
@@ -176,7 +179,10 @@ impl<'a> Body<'a> {
     /// the server should send none.
     pub(crate) fn watch_added(self) -> Result<Result<(), ErrorCode>, Malformed> {
         self.whole("an error code")
-            .map(|error| ErrorCode::new(error).map_or(Ok(()), Err))
+            .map(|error| match ErrorCode::new(error) {
+                None => Ok(()),
+                Some(code) => Err(code),
+            })
     }
 
     pub(crate) fn event(self) -> Result<Event, Malformed> {

@@ -23,7 +23,7 @@ use crate::simulation::{self, Network};
 #[cfg(all(feature = "native", feature = "tls"))]
 use crate::tls::{HandshakeConfig, TlsProblem};
 
-/// See the module.
+/// How connections reach their servers.
 #[derive(Clone)]
 pub(crate) enum Route {
     #[cfg(feature = "simulation")]
@@ -120,18 +120,16 @@ pub(super) async fn secure(
             .map_err(|error| other(error.to_string()))?;
         let name = ServerName::try_from(server.host().to_owned())
             .map_err(|error| other(error.to_string()))?;
-        let connection = ClientConnection::new(Arc::clone(&config.config), name);
-        let secured = socket
-            .secure(Security::tls(
-                connection.map_err(|error| other(error.to_string()))?,
-            ))
-            .await;
+        let connection = ClientConnection::new(Arc::clone(&config.config), name)
+            .map_err(|error| other(error.to_string()))?;
+        let secured = socket.secure(Security::tls(connection)).await;
         let tls = Tls {
             config: Some(config),
         };
-        return secured
-            .map_err(|error| tls.explain(&error, server))
-            .map(|()| tls);
+        return match secured {
+            Ok(()) => Ok(tls),
+            Err(error) => Err(tls.explain(&error, server)),
+        };
     }
     Ok(Tls {
         #[cfg(all(feature = "native", feature = "tls"))]

@@ -20,7 +20,7 @@ const CHUNK: usize = 16 << 10;
 /// occupy the thread.
 const ADVANCE: usize = 1 << 20;
 
-/// See the module.
+/// A connection over TCP, with or without TLS.
 pub(super) struct TcpSocket {
     address: SocketAddr,
     io: Mutex<Io>,
@@ -195,7 +195,7 @@ impl Io {
                 Err(error) => return Err(error),
             }
         }
-        // Not after each write, which would move a long backlog again and again.
+        // Not done after each write, which would move a long backlog again and again.
         if self.written > self.to_write.len() / 2 {
             self.to_write.drain(..self.written);
             self.written = 0;

@@ -99,17 +99,18 @@ impl OneShotKind {
 impl Watches {
     /// The number of watches that have not fired.
     pub(super) fn len(&self) -> usize {
-        let one_shot = self
+        let one_shot: usize = self
             .data
             .values()
             .chain(self.children.values())
-            .map(|watched| watched.watchers.len());
-        one_shot.sum::<usize>()
-            + self
-                .recursive
-                .values()
-                .map(|watched| watched.watchers.len())
-                .sum::<usize>()
+            .map(|watched| watched.watchers.len())
+            .sum();
+        let recursive: usize = self
+            .recursive
+            .values()
+            .map(|watched| watched.watchers.len())
+            .sum();
+        one_shot + recursive
     }
 
     /// Records that a request for a watch is being sent.

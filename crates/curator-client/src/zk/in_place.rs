@@ -85,7 +85,8 @@ impl InPlace {
         let waker = Waker::from(Arc::clone(self));
         let mut cx = Context::from_waker(&waker);
         loop {
-            // Not a store, which could be reordered after the reads of the poll.
+            // A swap and not a store, because a store could be reordered after the reads of the
+            // poll.
             self.state.swap(CLAIMED, Ordering::AcqRel);
             let mut future = self.lock();
             let is_done = future

@@ -32,7 +32,7 @@ pub(super) struct Socket {
     number: AtomicI32,
 }
 
-/// Not a valid descriptor number.
+/// Stands for a number that is not known. Not a valid descriptor number.
 const UNKNOWN: i32 = -1;
 
 impl Socket {

@@ -319,8 +319,8 @@ mod tests {
         let all = Arc::default();
         let a = path("/a");
         let [children, data] = [Kind::Children, Kind::Data].map(|kind| set(&all, &a, kind));
-        let (mut answered, dropped) =
-            (request(&all, &a, Kind::Data), request(&all, &a, Kind::Data));
+        let mut answered = request(&all, &a, Kind::Data);
+        let dropped = request(&all, &a, Kind::Data);
         assert!(release(dropped));
         answered.set();
         for _ in 0..2 {

@@ -276,7 +276,7 @@ mod tests {
     /// Does not check by itself: only the test calls `check`.
     static NEVER: CheckThread = CheckThread::every(Duration::from_secs(86_400));
 
-    /// A connection whose number of unread bytes takes the values of `unread` in turn, repeatedly.
+    /// A connection whose number of unread bytes cycles through the values of `unread`.
     fn watchdog(
         check_thread: &'static CheckThread,
         unread: &[Option<u64>],
