@@ -7,9 +7,9 @@
 //!   not its [`Answer`] is polled. Dropping the answer does not cancel it.
 //! - Replies arrive in the order of the requests, and events in the server's order between them:
 //!   when a reply can be read, so can every event that the server has sent before it.
-//! - A connection ends once, for the same [reason](LinkEnd) for all its handles, and never
-//!   reconnects. When it ends, requests without a reply fail with [`RequestError::Lost`] or the end
-//!   of the session, and watches are interrupted.
+//! - A connection ends once, with one [reason](LinkEnd) for all its handles, and never reconnects.
+//!   When it ends, requests without a reply fail with [`RequestError::Lost`] or the end of the
+//!   session, and watches are interrupted.
 //! - Dropping the last `Link` closes the session, if the connection still works. A `LinkTask` does
 //!   not keep the session open.
 //! - A new connection proves nothing: its first [probe](crate::link::Link::probe) does.

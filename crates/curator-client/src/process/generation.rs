@@ -97,7 +97,7 @@ impl Page {
     fn wiped_on_fork() -> io::Result<Self> {
         let page = Self::map(MapFlags::PRIVATE)?;
         page.wipe_on_fork()?;
-        // An emulator may ignore an advice and report success, as qemu did before 7.1. The kernel
+        // An emulator may ignore advice and report success, as qemu did before 7.1. The kernel
         // refuses this advice for a shared mapping, so success there means that it was ignored.
         match Self::map(MapFlags::SHARED)?.wipe_on_fork() {
             Err(_) => Ok(page),
