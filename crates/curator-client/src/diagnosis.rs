@@ -28,7 +28,7 @@ use crate::tls::{TlsFailure, TlsProblem};
 /// Why a server is examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExaminationCause {
-    /// The server has not answered for long. Only its port is checked, since it may be busy.
+    /// The server is slow to answer. Only its port is checked, since it may be busy.
     Slow,
     /// The server has ended the handshake of a session that was connected to the ensemble before.
     EndedOnResume,

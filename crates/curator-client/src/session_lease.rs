@@ -32,8 +32,8 @@
 //! *New connections.* Let c be the time at which a connection was requested. When the leader has
 //! answered a request over this connection, the leader has heard of the session later than c:
 //! before that request, the follower asked the leader about the session, in the same stream. The
-//! accepted connect alone does not prove that: a follower stores such questions by session, and may
-//! accept a connect by the leader's reply about an earlier connect of this session, whose
+//! accepted connect alone does not prove that: a follower stores such questions by session, so it
+//! may accept a connect after the leader's reply about an earlier connect of this session, whose
 //! connection was abandoned. Without this rule, a session that resumes near the end of its lease
 //! would lose the lease before a second probe is answered.
 //!

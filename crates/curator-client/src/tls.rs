@@ -21,7 +21,7 @@ use crate::text::debug_as_text;
 pub struct TlsFailure {
     /// The server, as the connect string names it.
     pub server: HostPort,
-    /// What is wrong with it.
+    /// The problem with this server.
     pub problem: TlsProblem,
 }
 
@@ -85,7 +85,7 @@ pub enum TlsProblem {
     /// Something else is wrong with the server's certificate.
     #[error("its certificate is not accepted: {reason}")]
     InvalidCertificate {
-        /// What is wrong with it.
+        /// What is wrong with the certificate.
         reason: String,
     },
     /// The client uses TLS, and the server does not on this port.
@@ -201,7 +201,7 @@ pub enum InvalidTlsOptions {
     Pem {
         /// The text.
         text: TlsText,
-        /// What is wrong with it.
+        /// What is wrong with the text.
         reason: String,
     },
     /// A text has no certificate.
@@ -217,13 +217,13 @@ pub enum InvalidTlsOptions {
         text: TlsText,
         /// The number of the certificate in the text, from 1.
         number: usize,
-        /// What is wrong with it.
+        /// What is wrong with the certificate.
         reason: String,
     },
     /// A revocation list cannot be read.
     #[error("a revocation list (\"X509 CRL\") of the CA text cannot be used: {reason}")]
     RevocationList {
-        /// What is wrong with it.
+        /// What is wrong with the list.
         reason: String,
     },
     /// The text of the key has no private key.
@@ -241,7 +241,7 @@ pub enum InvalidTlsOptions {
     /// The private key cannot be read, or is of a kind that is not supported.
     #[error("the client key cannot be used: {reason}")]
     Key {
-        /// What is wrong with it.
+        /// What is wrong with the key.
         reason: String,
     },
     /// The private key does not belong to the certificate.
@@ -254,7 +254,7 @@ pub enum InvalidTlsOptions {
         "the cryptography provider that this process has installed for rustls cannot be used: {reason}"
     )]
     Provider {
-        /// What is wrong with it.
+        /// What is wrong with the provider.
         reason: String,
     },
 }

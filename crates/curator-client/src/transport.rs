@@ -90,12 +90,12 @@ pub(crate) const ANY_VERSION: i32 = -1;
 /// The version that no node has.
 pub(crate) const NO_VERSION: i32 = -2;
 
-/// What is not proven, although the client authenticates over SASL.
+/// Which side is not authenticated, although the client uses SASL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unauthenticated {
-    /// The identity of the client: the server has accepted it as anonymous.
+    /// The client: the server has accepted it as anonymous.
     Client,
-    /// The identity of the server, or that it knows the client's password.
+    /// The server: it has not proven its identity, or that it knows the client's password.
     #[cfg_attr(
         not(all(
             feature = "native",

@@ -3,7 +3,7 @@
 use super::jute::{Decode, Encode, Malformed, Reader, Writer};
 use super::value::{Trailing, records};
 
-/// The xid of an event, which answers no request.
+/// The xid of events, which are not replies to requests.
 pub const EVENT_XID: i32 = -1;
 /// The xid of pings and their replies. Only one ping may be in flight.
 pub const PING_XID: i32 = -2;

@@ -1,9 +1,9 @@
 //! The wire format of ZooKeeper's protocol, for both sides: the client's transport, and the
 //! servers, proxies and tests of `curator-test`. Pure code: no I/O, no clock, no runtime.
 //!
-//! What one side encodes, the other decodes, and both directions have one definition: a record
-//! (`value.rs`), or an operation and its op code (`request.rs`). Text, data and ACLs are
-//! type parameters. So a client encodes borrowed values, and decodes valid paths; a server
+//! What one side encodes, the other side decodes. Both directions have one definition: a record
+//! (`value.rs`), or an operation with its op code (`request.rs`). The types of text, data and ACLs
+//! are parameters. So a client encodes borrowed values, and decodes valid paths; a server
 //! distinguishes null from empty; and the tests that compare servers see every value as it is on
 //! the wire.
 //!

@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
 use tokio::task::coop::cooperative;
 
-/// Makes a channel with this first value, which the receiver has seen.
+/// Makes a channel whose receiver has seen the initial value.
 pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
     let sender = Sender::new(value);
     let receiver = sender.subscribe();

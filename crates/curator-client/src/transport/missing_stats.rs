@@ -17,7 +17,7 @@ use crate::operation::{
 };
 use crate::path::ZPath;
 
-/// What a transport puts in the place of a missing stat.
+/// The stat that a transport puts in place of a missing one.
 pub(crate) const MISSING_STAT: Stat = Stat {
     czxid: -1,
     mzxid: -1,

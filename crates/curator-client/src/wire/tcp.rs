@@ -249,7 +249,8 @@ impl Io {
         }
     }
 
-    /// Writes what is left. If the system does not take all, `cx` is woken when it takes more.
+    /// Writes what is left. If the system does not accept everything, `cx` is woken when it accepts
+    /// more.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while self.gathering == 0 && !self.write()? {
             match self.stream.poll_write_ready(cx) {

@@ -85,7 +85,7 @@ impl OneShotKind {
         }
     }
 
-    /// The path whose watches of this kind `event` fires.
+    /// The path on which `event` fires watches of this kind, if it fires any.
     pub(super) fn fired_by(self, event: &Event) -> Option<&ZPath> {
         match (event, self) {
             (Event::Deleted(path), _)
@@ -225,7 +225,7 @@ fn dropped<S>(table: &mut BTreeMap<ZPath, Watched<S>>, path: &ZPath, id: Option<
     table.remove(path).is_some_and(|watched| watched.is_set)
 }
 
-/// Fires the one-shot watches of `table` on `path`, whose watch the server has removed.
+/// Fires the one-shot watches of `table` on `path`. The server has already removed its watch.
 fn fire(
     table: &mut BTreeMap<ZPath, Watched<oneshot::Sender<WatchEvent>>>,
     path: &ZPath,

@@ -11,7 +11,7 @@
 //! | it panics on a reply to `getData` without a stat, and on an empty path in the reply to a create | [`in_place`]: an error |
 //! | one poll reads until there is nothing left to read | [`watchdog`]: shuts the socket down |
 //! | it keeps a session alive for as long as the process lives | [`task`]: only while the supervisor probes it |
-//! | a frame may be of any length, and is buffered | `supervisor.rs`: ends the task when its session has ended, or its connection has left probes unanswered for long |
+//! | a frame may be of any length, and is buffered | `supervisor.rs`: ends the task when its session has ended, or its connection has left probes unanswered for a long time |
 //! | only EOF is `ConnectionLoss`; a reset or an idle timeout is `Custom` | [`convert`]: each is a lost connection |
 //! | no `TCP_NODELAY` | [`sockets`]: finds the socket of a new connection |
 //! | it notices expiry only after 1.4 T or more | `supervisor.rs`: the lease ends the session, and the supervisor immediately opens another session |

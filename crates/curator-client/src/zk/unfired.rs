@@ -92,9 +92,9 @@ impl UnfiredWatches {
         )
     }
 
-    /// Records that no event can arrive any more of a watch on this path that is among the first
-    /// `drops` dropped watches: two requests were answered since then, the second sent after the
-    /// reply to the first. (A watch that is dropped before it is set is removed only after the
+    /// Records that events of the watches on this path that are among the first `drops` dropped
+    /// watches can no longer arrive: two requests were answered since then, the second sent after
+    /// the reply to the first. (A watch that is dropped before it is set is removed only after the
     /// first request.)
     pub(super) fn confirmed(&self, path: &ZPath, drops: Drops) {
         let mut state = self.lock();

@@ -2,8 +2,8 @@
 //!
 //! The crate `zookeeper-client` reads until there is nothing left to read. So while a server sends
 //! faster than the crate reads, one poll of the crate does not return, which blocks the polling
-//! thread. As many such servers as the runtime has threads block the whole runtime: timers, leases
-//! and `close`.
+//! thread. If there are as many such servers as the runtime has threads, they block the whole
+//! runtime: timers, leases and `close`.
 //!
 //! A connection is polled by a thread of the runtime, or by the thread of `async-io` when its
 //! socket is ready. None of these threads can make the checks, because any of them may be blocked.
