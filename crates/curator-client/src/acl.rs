@@ -67,8 +67,8 @@ pub trait AclProvider: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// The identity, for an ACL, of the user who logs in by `authorization("digest", "user:password")`:
-/// ZooKeeper's scheme `digest`.
+/// The identity, for an ACL, of the user who logs in with `authorization("digest",
+/// "user:password")`: ZooKeeper's scheme `digest`.
 ///
 /// The identity contains a hash of user and password: writing an ACL for another user requires that
 /// user's password, and every client that may read the ACL sees the hash. The hash is SHA-1 without
@@ -131,8 +131,8 @@ impl Acls {
     }
 }
 
-/// What an identity may do with a node: any number of permissions together, as in
-/// `Permission::READ | Permission::CREATE`.
+/// What an identity may do with a node: a set of permissions, such as `Permission::READ |
+/// Permission::CREATE`.
 ///
 /// After ZooKeeper's `ZooDefs.Perms`.
 ///
@@ -159,7 +159,7 @@ impl Permission {
     pub const DELETE: Self = Self(8);
     /// To set the node's ACL.
     pub const ADMIN: Self = Self(16);
-    /// All of these.
+    /// All permissions.
     pub const ALL: Self = Self(31);
 
     const NAMES: [(Self, &'static str); 5] = [
@@ -231,15 +231,14 @@ pub struct AuthId {
     id: Cow<'static, str>,
 }
 
-/// Without the hash of the password in an id of the scheme `digest`.
+/// Omits the password's hash from an id of the scheme `digest`.
 impl fmt::Debug for AuthId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let user = self
-            .id
-            .split_once(':')
-            .filter(|_| self.scheme == "digest")
-            .map(|(user, _)| format!("{user}:…"));
-        let id = user.as_deref().unwrap_or(&self.id);
+        let without_hash = match self.id.split_once(':') {
+            Some((user, _)) if self.scheme == "digest" => Some(format!("{user}:…")),
+            _ => None,
+        };
+        let id = without_hash.as_deref().unwrap_or(&self.id);
         f.debug_struct("AuthId")
             .field("scheme", &self.scheme)
             .field("id", &id)
@@ -258,7 +257,7 @@ impl AuthId {
         }
     }
 
-    /// Any client, also without credentials (`world:anyone`).
+    /// Any client, even without credentials (`world:anyone`).
     #[must_use]
     pub const fn anyone() -> Self {
         Self {
@@ -267,8 +266,8 @@ impl AuthId {
         }
     }
 
-    /// The client that creates the node, or sets its ACL: the server replaces this entry by one for
-    /// each of the client's identities (`auth`).
+    /// The client that creates the node, or sets its ACL: the server replaces this entry with one
+    /// entry for each of the client's identities (`auth`).
     #[must_use]
     pub const fn authed() -> Self {
         Self {
@@ -283,7 +282,7 @@ impl AuthId {
         &self.scheme
     }
 
-    /// The identity in the scheme.
+    /// The identity, in the form that the scheme defines.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -332,7 +331,7 @@ impl Acl {
         self.auth_id.scheme()
     }
 
-    /// The identity in its scheme.
+    /// The identity, in the form that its scheme defines.
     #[must_use]
     pub fn id(&self) -> &str {
         self.auth_id.id()
@@ -344,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digest_ids_match_those_of_zookeeper() {
+    fn digest_ids_are_the_same_as_in_zookeeper() {
         for (user, password, id) in [
             // The example in ZooKeeper's own documentation.
             ("super", "test", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="),

@@ -114,8 +114,8 @@ impl CuratorClient {
         self.inner.options.max_requests_in_flight
     }
 
-    /// Carries out the pending deletes, then closes the session; each takes no longer than the
-    /// close timeout.
+    /// Carries out the pending deletes, then closes the session. Each of these two steps takes at
+    /// most the close timeout.
     ///
     /// Calls that are waiting for a session or for their next attempt return [`Error::Closed`]
     /// immediately, in every clone, and so does every new call. A request that has been sent still
@@ -185,11 +185,11 @@ impl CuratorClient {
         self.inner.sessions.connected().await
     }
 
-    /// The current session, if there is one with a connection.
+    /// Returns the current session if it has a connection; does not wait.
     ///
     /// # Errors
     ///
-    /// [`Error::NotConnected`] or [`Error::Closed`], without waiting.
+    /// [`Error::NotConnected`], [`Error::Closed`].
     pub fn try_session(&self) -> Result<Session> {
         self.inner.sessions.try_connected()
     }
@@ -330,7 +330,7 @@ impl CuratorClient {
     ///
     /// # Panics
     ///
-    /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does: blocking there
+    /// Panics in an asynchronous context, like `tokio::sync::Mutex::blocking_lock`: blocking there
     /// could stop the runtime that the future needs.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime().block_on(future)

@@ -24,8 +24,8 @@ enum Progress {
     Begun { at: Instant },
     /// All tasks have ended, and the server has confirmed that the session is closed.
     Closed,
-    /// All tasks have ended. The server has not confirmed that the session is closed; closing took
-    /// this long.
+    /// All tasks have ended. The server has not confirmed that the session is closed. `after` is
+    /// how long closing took.
     Unconfirmed { after: Duration },
     /// All tasks have ended, without a shutdown or before a shutdown was complete.
     Ended(ClientEnd),
@@ -38,7 +38,7 @@ impl Progress {
 }
 
 impl Closing {
-    /// For an open client.
+    /// Creates the state of an open client.
     pub(crate) fn new() -> Self {
         Self {
             progress: Arc::new(watch::Sender::new(Progress::Open)),

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::path::{InvalidPath, PathProblem, ZPath};
 use crate::text::debug_as_text;
 
-/// The port if the connect string names none: ZooKeeper's default.
+/// ZooKeeper's default port, for hosts without a port in the connect string.
 const DEFAULT_PORT: u16 = 2181;
 
 /// The servers of an ensemble and a chroot: `h1:2181,h2:2182,[::1]:2181/chroot`.
@@ -18,9 +18,9 @@ const DEFAULT_PORT: u16 = 2181;
 /// - a host is a name, an IPv4 address, or an IPv6 address in square brackets, without a zone
 ///   (`%eth0`);
 /// - a port is between 1 and 65535, and defaults to 2181;
-/// - there is at most one chroot, after the last host. No chroot, or `/`, means the root. It
-///   contains no comma, although ZooKeeper would accept one: `h1:2181/app,h2:2181/app` is meant as
-///   two servers, and would be one server with an unintended chroot;
+/// - there is at most one chroot, after the last host. No chroot, or `/`, means the root. A chroot
+///   must not contain a comma, although ZooKeeper accepts one: `h1:2181/app,h2:2181/app` is meant
+///   as two servers, but ZooKeeper reads it as one server with an unintended chroot;
 /// - there are no schemes, such as `tcp+tls://`: the client's builder configures TLS for all
 ///   servers.
 ///
@@ -69,7 +69,7 @@ impl ConnectString {
         hosts.join(",")
     }
 
-    /// The node below which all paths of the client are; the root if the connect string has no
+    /// The node that all paths of the client are relative to; the root if the connect string has no
     /// chroot.
     #[must_use]
     pub fn chroot(&self) -> &ZPath {
@@ -140,8 +140,8 @@ fn parse(text: &str) -> Result<ConnectString, ConnectStringProblem> {
         return Err(ConnectStringProblem::Scheme(scheme.trim().to_owned()));
     }
     let (hosts, chroot) = match text.find('/') {
-        Some(at) => {
-            let (hosts, chroot) = text.split_at(at);
+        Some(slash) => {
+            let (hosts, chroot) = text.split_at(slash);
             (hosts, parse_chroot(chroot)?)
         }
         None => (text, ZPath::root()),
@@ -190,10 +190,11 @@ fn parse_server(server: &str) -> Result<HostPort, ConnectStringProblem> {
         }
         (host.to_owned(), port)
     };
-    Ok(HostPort {
-        host,
-        port: port.map_or(Ok(DEFAULT_PORT), parse_port)?,
-    })
+    let port = match port {
+        Some(port) => parse_port(port)?,
+        None => DEFAULT_PORT,
+    };
+    Ok(HostPort { host, port })
 }
 
 /// Accepts host names, IPv4 addresses, and names that only container networks resolve.

@@ -51,8 +51,8 @@ pub enum SessionEnd {
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::text::serialize"))]
         granted: Duration,
     },
-    /// [`CuratorClient::close`](crate::CuratorClient::close) was called, or the last handle or the
-    /// runtime is gone.
+    /// [`CuratorClient::close`](crate::CuratorClient::close) was called, the last handle was
+    /// dropped, or the runtime has shut down.
     Closed,
     /// This process was forked from the process that has the session. The session continues there,
     /// and cannot be used here.
@@ -65,7 +65,7 @@ pub enum SessionEnd {
 pub enum ClientEnd {
     /// Its runtime has shut down.
     RuntimeEnded,
-    /// The task that keeps its session alive has panicked: a bug.
+    /// The task that keeps the client's session alive has panicked, which is a bug.
     Panicked {
         /// The panic's message.
         message: String,
@@ -110,7 +110,7 @@ impl std::fmt::Display for SessionEnd {
 /// An error of the client.
 ///
 /// Two questions matter after a failure: can the same call succeed later ([`Error::is_retryable`]),
-/// and may it have been applied already ([`Error::outcome`])?
+/// and could it have been applied already ([`Error::outcome`])?
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -176,8 +176,8 @@ pub enum Error {
         /// Each server and its failure.
         failures: Vec<TlsFailure>,
     },
-    /// There is no connection: it is down, or the client has no session yet, or has lost it. The
-    /// client continues to connect in the background.
+    /// There is no connection: it is down, or the client has no session yet, or has lost its
+    /// session. The client continues to connect in the background.
     #[error("no session with {connect_string:?}{}: {cause}", within(*after))]
     NotConnected {
         /// Where the client tries to connect.
@@ -317,8 +317,8 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// The credentials of this session do not permit the operation. To create or delete a node, the
-    /// ACL of its parent counts; for other operations, its own.
+    /// The credentials of this session do not permit the operation. Creating or deleting a node
+    /// requires permission from the ACL of its parent; other operations, from the node's own ACL.
     #[error(
         "{operation} {path}: permission denied by the {}'s ACL",
         with_acl(operation)
@@ -407,13 +407,13 @@ pub enum Error {
         #[source]
         cause: Box<Error>,
     },
-    /// An attempt whose outcome is unknown was retried, and the retry failed. That attempt may have
-    /// been applied.
+    /// An attempt whose outcome is unknown was retried, and the last retry was not applied. The
+    /// earlier attempt may have been applied.
     #[error("{in_doubt}; the outcome is unknown, and a retry failed: {cause}")]
     RetryFailed {
         /// The error of the attempt that may have been applied.
         in_doubt: Box<Error>,
-        /// Why the last attempt failed; this one was not applied.
+        /// Why the last retry failed.
         #[source]
         cause: Box<Error>,
     },
@@ -426,8 +426,8 @@ pub enum Error {
         #[source]
         cause: Box<Error>,
     },
-    /// A transaction was applied, but an old server did not return the stat of a node that it
-    /// created, and the node could not be read.
+    /// A transaction was applied, but an old server did not return the stat of a created node, and
+    /// the node could not be read.
     #[error(
         "{operation} {path}: applied, but the server did not return the new node's stat, and reading it failed: {cause}"
     )]
@@ -538,7 +538,7 @@ fn missing(operation: &str) -> &'static str {
     }
 }
 
-/// A retry policy got an invalid parameter.
+/// The error for an invalid parameter of a retry policy.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {parameter} {value}: expected {expected}")]
 #[non_exhaustive]

@@ -30,28 +30,30 @@ const MOST_RECOVERIES: usize = 3;
 /// an hour. Two texts are the same failure if they differ only in numbers and ids, decimal or
 /// hexadecimal. At most 8 failures are logged immediately in one interval.
 ///
-/// A [recovery](Self::recovered) is logged immediately, if its failure was. The next failure is a
-/// new one, and the interval ends within a minute. After three recoveries in one interval, a
-/// failure waits for the interval's end, and is not logged if it recovers before.
+/// A [recovery](Self::recovered) is logged immediately, if its failure was logged. The next failure
+/// then counts as new, and the interval ends within a minute. After three recoveries in one
+/// interval, a failure is not logged before the interval's end, and not at all if the task recovers
+/// before.
 ///
-/// So the last line is never a failure that has ended, and is a recovery for at most a minute after
-/// the next failure: if the caller reports a failure that lasts again, at the latest when it is
-/// [due](Self::due).
+/// So the last line is never about a failure that has ended. If the caller reports a lasting
+/// failure again when it is [due](Self::due), the last line is about a recovery for at most a
+/// minute after the next failure.
 ///
 /// Reads no clock: methods get the time as an argument.
 #[derive(Debug, Clone, Default)]
 pub struct FailureLog {
     /// Hashes of the failures that were logged in this interval, since the last logged recovery.
     known: Vec<u64>,
-    /// The numbers of failures and of recoveries that were logged in this interval.
+    /// The number of failures that were logged in this interval.
     lines: usize,
+    /// The number of recoveries that were logged in this interval.
     recoveries: usize,
     /// The hash of the failure that was logged last. `None` after a logged recovery.
     last_line: Option<u64>,
     /// When the interval ends. `None` before the first failure.
     interval_end: Option<Instant>,
     next_interval: Duration,
-    /// Since the last recovery.
+    /// The present series of failures. `None` if the task works.
     failing: Option<Failing>,
 }
 
@@ -59,7 +61,9 @@ pub struct FailureLog {
 struct Failing {
     since: Instant,
     failures: u64,
+    /// The hash of the latest failure.
     latest: u64,
+    /// Whether any failure of the series was logged.
     is_logged: bool,
 }
 
@@ -78,7 +82,7 @@ impl FailureLog {
     #[must_use]
     pub fn failed(&mut self, failure: impl Display, now: Instant) -> bool {
         if self.failing.is_none() && self.interval_end.is_some_and(|end| now >= end) {
-            // It has worked for the rest of the interval.
+            // The task has recovered, and has worked until the interval's end: start afresh.
             *self = Self::default();
         }
         let failure = key(failure);
@@ -93,7 +97,8 @@ impl FailureLog {
         failing.latest = failure;
         if self.interval_end.is_none_or(|end| now >= end) {
             self.known.clear();
-            (self.lines, self.recoveries) = (0, 0);
+            self.lines = 0;
+            self.recoveries = 0;
             let interval = self.next_interval.clamp(FIRST_INTERVAL, LONGEST_INTERVAL);
             self.interval_end = Some(now + interval);
             self.next_interval = 2 * interval;
@@ -109,8 +114,8 @@ impl FailureLog {
         is_logged
     }
 
-    /// When to report the present failure again if nothing happens until then: the last line is not
-    /// about it. `None` if that is not necessary.
+    /// When the caller must report the present failure again, if nothing changes before: the last
+    /// line is not about this failure. `None` if no such report is needed.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         let latest = self.failing?.latest;
@@ -146,19 +151,20 @@ impl FailureLog {
     }
 }
 
-/// A hash of a text without its numbers and ids: the longest parts of digits, the letters a to f,
-/// hyphens and dots that have a digit.
+/// Hashes a text without its numbers and ids. These are the longest runs of hexadecimal digits,
+/// hyphens and dots that contain a decimal digit.
 fn key(failure: impl Display) -> u64 {
     let mut text = String::new();
-    // Only the `Display` of a user's error can fail; the text before counts.
+    // Only the `Display` of a user's error can fail; the text that it has written before counts.
     let _ = write!(text, "{failure}");
-    let is_of_number = |byte: &u8| byte.is_ascii_hexdigit() || b"-.".contains(byte);
+    let can_be_in_number = |byte: &u8| byte.is_ascii_hexdigit() || b"-.".contains(byte);
     let mut hasher = DefaultHasher::new();
     for part in text
         .as_bytes()
-        .chunk_by(|one, next| is_of_number(one) == is_of_number(next))
+        .chunk_by(|one, next| can_be_in_number(one) == can_be_in_number(next))
     {
-        if !(is_of_number(&part[0]) && part.iter().any(u8::is_ascii_digit)) {
+        let is_number = can_be_in_number(&part[0]) && part.iter().any(u8::is_ascii_digit);
+        if !is_number {
             part.hash(&mut hasher);
         }
     }
@@ -372,16 +378,17 @@ mod tests {
 
     proptest! {
         /// However a task fails and recovers, the number of lines is bounded. The last line is
-        /// never a failure that has ended. It is a recovery for at most a minute, and another
-        /// failure for at most an hour, even if each failure is reported only once, and again only
-        /// when it is due.
+        /// never about a failure that has ended. During a failure, the last line is about a
+        /// recovery for at most a minute, and about another failure for at most an hour, even if
+        /// each failure is reported only once, and again only when it is due.
         #[test]
         fn the_lines_are_bounded_and_the_last_one_is_true_within_a_minute(events in events()) {
             let mut now = Instant::now();
             let mut log = FailureLog::default();
             let mut failures: Vec<Instant> = Vec::new();
-            // The failure that the last line names, and the present one with its begin.
+            // The failure that the last line names; `None` after a recovery.
             let mut last_line: Option<u8> = None;
+            // The present failure, and when it began.
             let mut present: Option<(u8, Instant)> = None;
             for (pause, event) in events {
                 let next = now + pause;

@@ -56,8 +56,7 @@ pub(crate) struct Promise {
 }
 
 impl Promise {
-    /// For a node that is gone, or whose deletion the server refuses: the janitor then does
-    /// nothing.
+    /// Ends the promise without a delete: the node is gone, or the server refuses to delete it.
     pub(crate) fn settled(mut self) {
         if let Some(id) = self.id.take() {
             self.janitor.ledger.remove(id);
@@ -69,29 +68,27 @@ impl Drop for Promise {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
             let path = self.path.clone();
-            self.janitor.send(Job::One(
-                id,
-                if self.is_tree {
-                    Delete::Tree(path)
-                } else {
-                    Delete::Path(path)
-                },
-            ));
+            let delete = if self.is_tree {
+                Delete::Tree(path)
+            } else {
+                Delete::Path(path)
+            };
+            self.janitor.send(Job::One(id, delete));
         }
     }
 }
 
 impl Janitor {
     pub(crate) fn new(client: &Arc<str>, meter: &Arc<ClientMeter>) -> (Self, JanitorQueue) {
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (jobs_tx, jobs_rx) = mpsc::unbounded_channel();
         let ledger = Arc::new(Ledger::new(client, meter));
         (
             Self {
-                jobs: sender,
+                jobs: jobs_tx,
                 ledger: Arc::clone(&ledger),
             },
             JanitorQueue {
-                jobs: receiver,
+                jobs: jobs_rx,
                 ledger,
             },
         )
@@ -157,9 +154,9 @@ impl Janitor {
     }
 
     /// Deletes the node at `path` that was created by the change `czxid`, but not another node that
-    /// has replaced it: each attempt first reads the node to check this. Only the first attempt may
-    /// skip the read: if `seen` (the version, and the session that read it) is given, and this
-    /// session still has the same connection.
+    /// has replaced it: each attempt first reads the node to check this. The first attempt skips
+    /// the read if `seen` (the version, and the session that read it) is given, and that session
+    /// still has the same connection.
     ///
     /// If a `session` is given, the node must belong to it, and the delete ends with the session.
     /// `keep_alive` is held until the node is gone. The delete is pending from this call on; the
@@ -167,8 +164,8 @@ impl Janitor {
     ///
     /// # Errors
     ///
-    /// Why the server refuses the delete; [`Error::Closed`] when the client has ended before the
-    /// delete was done.
+    /// The error with which the server refuses the delete; [`Error::Closed`] if the client ends
+    /// before the delete is done.
     pub fn delete_created(
         &self,
         session: Option<&Session>,
@@ -177,7 +174,7 @@ impl Janitor {
         seen: Option<(i32, &Session)>,
         keep_alive: Option<Box<dyn Send>>,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
-        let (done, result) = oneshot::channel();
+        let (done_tx, done_rx) = oneshot::channel();
         let seen = seen.map(|(version, session)| Seen {
             version,
             session: session.clone(),
@@ -192,11 +189,11 @@ impl Janitor {
         let id = self.ledger.add(path, session);
         let delete = Delete::Created {
             node,
-            done: Some(done),
+            done: Some(done_tx),
             _keep_alive: keep_alive,
         };
         self.send(Job::One(id, delete));
-        async move { result.await.unwrap_or(Err(Error::Closed)) }
+        async move { done_rx.await.unwrap_or(Err(Error::Closed)) }
     }
 
     /// Promises a delete: if the promise is dropped unsettled, the janitor deletes the node. Until
@@ -226,8 +223,7 @@ impl Janitor {
         self.ledger.deletes()
     }
 
-    /// Subscribes to the deletes of `session` that the server refuses: those so far, and later
-    /// ones.
+    /// Subscribes to the past and future deletes of `session` that the server refuses.
     #[must_use]
     pub fn refusals(&self, session: &Session) -> Refusals {
         Refusals::new(&self.ledger, session)

@@ -42,10 +42,11 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// The text in place of a cause, while no attempt to connect has ended.
+/// The cause that is shown before any attempt to connect has ended.
 const NO_REPLY_YET: &str = "no server has answered yet";
 
-/// Written by the supervisor and the connection; read by callers.
+/// The record of a client's session events. The supervisor and the connection write it, and callers
+/// read it.
 #[derive(Debug)]
 pub(crate) struct Journal {
     client: Arc<str>,
@@ -60,7 +61,7 @@ pub(crate) struct Record {
     outage: Option<Outage>,
     /// Whether a server refused the last attempt to open a session.
     is_refused: bool,
-    /// The TLS failures of that attempt, if TLS failed with all servers.
+    /// The TLS failures of the last attempt, if TLS failed with all servers.
     tls: Vec<TlsFailure>,
     /// Whether the session has had another connection since the outage began.
     is_resumed: bool,
@@ -83,7 +84,7 @@ impl Record {
 }
 
 impl Journal {
-    /// For a client without a session.
+    /// Creates the journal of a client that has no session yet.
     pub(crate) fn new(options: &SessionOptions, log_interval: Duration) -> Self {
         let record = Record {
             outage: Some(Outage::begin(ClockInstant::now(), None, log_interval)),
@@ -175,14 +176,12 @@ impl Journal {
     /// An attempt to open a session, or to resume it, has failed.
     pub(crate) fn failed(&self, failure: &OpenFailure) {
         let now = ClockInstant::now();
-        let (
-            client,
-            OpenFailure {
-                cause,
-                is_refusal,
-                tls,
-            },
-        ) = (&*self.client, failure);
+        let client = &*self.client;
+        let OpenFailure {
+            cause,
+            is_refusal,
+            tls,
+        } = failure;
         let mut lasted = None;
         let mut repeated = false;
         self.record.send_if_modified(|record| {
@@ -196,8 +195,8 @@ impl Journal {
             let outage = record.outage.as_mut();
             lasted =
                 outage.and_then(|outage| outage.failed(cause, now).then(|| outage.lasted(now)));
-            // What those who wait for a change wait for: a refusal, or another time for the next
-            // line.
+            // Notifies the waiters only of what they wait for: a refusal, or a new time for the
+            // next line.
             *is_refusal || lasted.is_some()
         });
         let cause = Truncated(cause);
@@ -208,7 +207,7 @@ impl Journal {
                 cause = &*cause.to_string(),
                 "not connected"
             ),
-            // There are several attempts a second.
+            // At `trace`, because there are several attempts a second.
             None if repeated => tracing::trace!(
                 client,
                 cause = &*cause.to_string(),
@@ -251,8 +250,8 @@ impl Journal {
         self.change(|record| record.is_resumed = true);
     }
 
-    /// The session was confirmed by a reply. Returns what logs it, to be called after the state is
-    /// published.
+    /// The session was confirmed by a reply. Returns a closure that logs this; call it after the
+    /// state is published.
     pub(crate) fn confirmed<'a>(&'a self, session: &'a Session) -> impl FnOnce() + Send + use<'a> {
         self.meter.confirmed(|| session.lease().remaining());
         // Usually there is no outage, and nothing to record.
@@ -334,7 +333,7 @@ impl Journal {
     }
 
     /// The client was closed. `confirmed`: whether the servers have confirmed the end of the
-    /// session; `None` if the client never had one.
+    /// session; `None` if the client never had a session.
     pub(crate) fn closed(&self, confirmed: Option<bool>) {
         self.meter.closed();
         tracing::info!(client = &*self.client, confirmed, "client closed");

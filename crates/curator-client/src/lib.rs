@@ -36,7 +36,7 @@
 //! | What is logged? | [below](#log) |
 //! | Is the session alive? Was it lost? | [`SessionLease`], [`ConnectionStates`], [`Session::ended`] |
 //! | What is retried, and how often? | [`RetryPolicy`] |
-//! | Can I repeat a failed call? May it have been applied? | [`Error::is_retryable`], [`Error::outcome`] |
+//! | Can I repeat a failed call? Could it have been applied? | [`Error::is_retryable`], [`Error::outcome`] |
 //! | How do several requests share one round trip? | [`Session`] |
 //! | Which deletes are still pending after a connection loss? | [`Janitor`] |
 //! | How is a node found after the reply to its create was lost? | [`node::find`], by its protected name: [`ProtectionId`] |
@@ -45,12 +45,12 @@
 //!
 //! Events are emitted with [`tracing`]. They have the field `client`, the
 //! [name](CuratorClientBuilder::name) of the client, except those about a single socket. At `info`
-//! there is one event for each change of the client's session. Session ids have the format of
+//! there is one event for each change of the client's session. Session ids are written as in
 //! ZooKeeper's own log.
 //!
 //! | Event at `info` | Fields | What has happened |
 //! |---|---|---|
-//! | `connecting` | `servers` | the client was started |
+//! | `connecting` | `servers`, `transport` | the client was started |
 //! | `session opened` | `session`, `server`, `timeout`, `lasted` | the client has its first session. `timeout`: the granted session timeout; `lasted`: the time since the client was started |
 //! | `session suspended` | `session`, `why` | [`Suspended`](ConnectionState::Suspended): the connection broke, or the server is slow to answer |
 //! | `session resumed over another connection` | `session`, `server`, `lasted` | [`Reconnected`](ConnectionState::Reconnected): the session continues, with its nodes and locks |
@@ -77,11 +77,13 @@
 //! - `backoff`: `BackoffRetry`, which makes retry policies from the curves of the crate `backoff`.
 //!   That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012,
 //!   RUSTSEC-2024-0384). [`ExponentialBackoffRetry`] needs neither.
-//! - `native`: `CuratorClientBuilder::transport`, and a transport of this crate's own, beside
-//!   `zookeeper-client` or in its place.
-//! - `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and
-//!   files; [`CuratorClientBuilder`] and `ConfiguredRetryPolicy`, a client and a policy from a
-//!   configuration file.
+//! - `metrics`: metrics of the session and of pending deletes, through the crate `metrics`; see
+//!   `describe_metrics`.
+//! - `native`: `CuratorClientBuilder::transport`, and this crate's own implementation of the
+//!   protocol, in addition to `zookeeper-client` or instead of it.
+//! - `serde`: `Serialize` for [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`];
+//!   `Deserialize` for [`CuratorClientBuilder`] and `ConfiguredRetryPolicy`, so that a
+//!   configuration file can contain them.
 //! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` and `CuratorClientBuilder::sasl`, which
 //!   authenticate the client with a user and a password, or with a Kerberos ticket. `sasl-gssapi`
 //!   needs the system's Kerberos library and libclang (Debian: `libkrb5-dev`, `libclang-dev`).
@@ -98,7 +100,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Every public type is `non_exhaustive`, or states why it is exhaustive.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
-// A simulation repeats a run: no other clock, no other source of chance, no thread.
+// Simulated runs must be reproducible, so direct use of clocks, randomness and threads is
+// disallowed.
 #![cfg_attr(
     not(test),
     warn(
@@ -121,14 +124,14 @@ mod closing;
     dead_code,
     unused_imports,
     unreachable_pub,
-    reason = "the half of `curator-test`"
+    reason = "only `curator-test` uses the server's half"
 )]
 mod codec;
 #[cfg(feature = "codec")]
 #[allow(
     clippy::exhaustive_enums,
     clippy::exhaustive_structs,
-    reason = "what the protocol defines"
+    reason = "the protocol defines these types"
 )]
 #[doc(hidden)]
 pub mod codec;

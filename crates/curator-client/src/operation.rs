@@ -54,8 +54,8 @@ impl CreateMode {
 
 /// A node's metadata on the server (ZooKeeper's `Stat`).
 ///
-/// A *zxid* is the number of a change; it increases from change to change. The default, for tests,
-/// has zeros everywhere.
+/// A *zxid* is the number of a change; later changes have higher numbers. The default has zeros
+/// everywhere, and is meant for tests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Stat {
@@ -77,7 +77,7 @@ pub struct Stat {
     pub cversion: i32,
     /// How many times the node's ACL was set since its creation.
     pub aversion: i32,
-    /// For an ephemeral node, the id of the session that owns it. Otherwise 0, also for containers
+    /// For an ephemeral node, the id of the session that owns it. Otherwise 0, even for containers
     /// and nodes with a time to live; in ClickHouse Keeper, [`i64::MIN`] for containers.
     pub ephemeral_owner: i64,
     /// The length of the node's data in bytes.
@@ -103,7 +103,7 @@ pub struct NodeSpec {
     pub acl: Arc<[Acl]>,
 }
 
-/// The length of the data, not the data.
+/// Shows the length of the data instead of the data.
 impl fmt::Debug for NodeSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -145,7 +145,7 @@ pub(crate) const REQUEST_FRAMING: usize = 64;
 pub struct Created {
     /// Its path, including the number that the server appended.
     pub path: ZPath,
-    /// Its stat at creation. `czxid` increases from creation to creation.
+    /// Its stat at creation. A node that is created later has a higher `czxid`.
     pub stat: Stat,
 }
 
@@ -183,7 +183,7 @@ pub enum TransactionOperation {
     },
 }
 
-/// The length of the data, not the data.
+/// Shows the length of the data instead of the data.
 impl fmt::Debug for TransactionOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, data, version) = match self {
@@ -299,7 +299,7 @@ pub enum ReadResult {
     },
 }
 
-/// The length of the data, not the data.
+/// Shows the length of the data instead of the data.
 impl fmt::Debug for ReadResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -29,8 +29,8 @@ use crate::tls::TlsOptions;
 ///
 /// With the feature `serde`, it can be read from a configuration file. The fields have the names of
 /// the methods; all but `connect_string` are optional, durations are text with a unit, and
-/// `retry_policy` is a `ConfiguredRetryPolicy`. The file does not contain authorization, SASL, TLS,
-/// ACLs and the default lock data: call the methods for these.
+/// `retry_policy` is a `ConfiguredRetryPolicy`. A file cannot contain authorization, SASL, TLS,
+/// ACLs or the default lock data: call the methods for these.
 ///
 #[cfg_attr(feature = "serde", doc = "```no_run")]
 #[cfg_attr(not(feature = "serde"), doc = "```text")]
@@ -48,7 +48,7 @@ use crate::tls::TlsOptions;
 /// # }
 /// ```
 ///
-/// After Curator's `CuratorFrameworkFactory.Builder`, with its default timeouts of sessions and connections.
+/// After Curator's `CuratorFrameworkFactory.Builder`, with the same default session and connection timeouts.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(from = "Fields"))]
 #[must_use = "nothing happens before `start`, or before `connect` is awaited"]
@@ -108,7 +108,7 @@ impl CuratorClientBuilder {
         }
     }
 
-    /// Connects through `network` in place of sockets. Defaults to the network that the thread has
+    /// Connects through `network` instead of sockets. Defaults to the network that the thread has
     /// [entered](crate::simulation::enter) when the client is started, if there is one.
     #[cfg(feature = "simulation")]
     #[cfg_attr(docsrs, doc(cfg(feature = "simulation")))]
@@ -118,8 +118,9 @@ impl CuratorClientBuilder {
     }
 
     /// Sets the client's name: the field `client` of all its log events, and the label of its
-    /// metrics, which is left out without a name. From 1 to 100 characters. Defaults to `client-1`,
-    /// `client-2` and so on: unique in the process.
+    /// metrics. From 1 to 100 characters, without control characters. Defaults to `client-1`,
+    /// `client-2` and so on, unique in the process; the metrics of a client with such a default
+    /// name have no label.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -148,8 +149,8 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Limits how long [`CuratorClient::close`](crate::CuratorClient::close) waits for pending
-    /// deletes, and then for the server. From 1 ms to a day. Defaults to 5 s.
+    /// Limits how long [`CuratorClient::close`](crate::CuratorClient::close) waits: once for
+    /// pending deletes, and once for the server. From 1 ms to a day. Defaults to 5 s.
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;
         self
@@ -163,14 +164,14 @@ impl CuratorClientBuilder {
     }
 
     /// Sets the size of the largest request in bytes: the server's `jute.maxbuffer`. The client
-    /// refuses larger requests, because the server would close the connection. Defaults to
-    /// 1,048,575, as in ZooKeeper.
+    /// refuses larger requests, because the server would close the connection. At least 1024.
+    /// Defaults to 1,048,575, as in ZooKeeper.
     pub fn max_request_size(mut self, bytes: usize) -> Self {
         self.max_request_size = bytes;
         self
     }
 
-    /// Sets the maximum number of requests in flight. Defaults to 10,000.
+    /// Sets the maximum number of requests in flight. At least 16. Defaults to 10,000.
     pub fn max_requests_in_flight(mut self, requests: usize) -> Self {
         self.max_requests_in_flight = requests;
         self
@@ -243,8 +244,8 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets which code speaks ZooKeeper's protocol. Defaults to `Transport::ZookeeperClient` if the
-    /// feature `zookeeper-client` is enabled.
+    /// Sets which implementation of ZooKeeper's protocol the client uses. Defaults to
+    /// `Transport::ZookeeperClient` if the feature `zookeeper-client` is enabled.
     #[cfg(feature = "native")]
     #[cfg_attr(docsrs, doc(cfg(feature = "native")))]
     pub fn transport(mut self, transport: Transport) -> Self {
