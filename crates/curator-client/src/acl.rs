@@ -11,8 +11,8 @@ use sha1::{Digest as _, Sha1};
 
 use crate::path::ZPath;
 
-/// Chooses the ACL of each node that a client creates: its own nodes, the nodes of locks, missing
-/// parents, and nodes of transactions. Set by
+/// Chooses the ACL of each node that a client creates, whether for the caller, for a recipe, in a
+/// transaction, or as a missing parent. Set by
 /// [`CuratorClientBuilder::acl_provider`](crate::CuratorClientBuilder::acl_provider).
 ///
 /// Only [`CreateBuilder::with_acl`](crate::CreateBuilder::with_acl) and
@@ -51,7 +51,7 @@ use crate::path::ZPath;
 /// # drop(builder);
 /// ```
 pub trait AclProvider: fmt::Debug + Send + Sync + 'static {
-    /// The ACL of nodes, if [`acl_for_path`](Self::acl_for_path) returns `None` for their paths. It
+    /// The ACL of nodes for whose paths [`acl_for_path`](Self::acl_for_path) returns `None`. It
     /// must have at least one entry. Called once, when the client starts.
     fn default_acl(&self) -> Arc<[Acl]>;
 
@@ -319,7 +319,7 @@ impl Acl {
         self.permission
     }
 
-    /// The identity that has them.
+    /// The identity to which the permissions are granted.
     #[must_use]
     pub const fn auth_id(&self) -> &AuthId {
         &self.auth_id

@@ -278,10 +278,9 @@ impl CuratorClient {
     /// Returns this client with another retry policy instead of the current one: a view on the same
     /// session, for one lock, recipe or request. Sends nothing.
     ///
-    /// The policy applies to each call of the view, and to each recipe that is made with it: to its
-    /// acquires, releases and requests, but not to work that must not end: a recipe's task never
-    /// stops retrying, nor does the client when it connects, nor when it deletes nodes in the
-    /// background.
+    /// The policy applies to each call of the view, and to the acquires, releases and requests of
+    /// each recipe that is made with it. It does not apply to background work, which is retried
+    /// without limit: the tasks of recipes, the client's connecting, and its background deletes.
     ///
     /// Closing one of the views closes all.
     ///
@@ -303,7 +302,7 @@ impl CuratorClient {
         }
     }
 
-    /// The data of lock nodes, if the caller gives none.
+    /// The data of lock nodes for which the caller gives no data.
     ///
     /// Unless the builder has set this data, it is the client's address, which is known as soon as
     /// the client has a session. Until then, and if the address cannot be found, the data is empty.
@@ -313,8 +312,8 @@ impl CuratorClient {
         self.inner.lock_data.get()
     }
 
-    /// The ACL of nodes, if neither the caller nor the [`AclProvider`](crate::AclProvider) gives
-    /// one.
+    /// The ACL of nodes for which neither the caller nor the [`AclProvider`](crate::AclProvider)
+    /// gives an ACL.
     #[must_use]
     pub fn default_acl(&self) -> &Arc<[Acl]> {
         &self.inner.acls.default

@@ -1,5 +1,7 @@
-//! Which failures are logged, and when: of a background task, a changed one immediately, an
-//! unchanged one at growing intervals, and the recovery once; of the connection, one a minute.
+//! Limits how often failures of a background task, and of the connection, are logged.
+//!
+//! A new failure of a background task is logged immediately, an unchanged one at growing intervals,
+//! and the recovery once. During an outage of the connection, one failure a minute is logged.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fmt::{Display, Write as _};
@@ -19,8 +21,8 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// a new way each time.
 const MOST_LOGGED: usize = 8;
 
-/// After this number of recoveries in one interval, failures wait for its end: some tasks fail
-/// and recover quickly.
+/// After this number of recoveries in one interval, failures are not logged until it ends: some
+/// tasks fail and recover quickly.
 const MOST_RECOVERIES: usize = 3;
 
 /// Decides which failures of a background task to log, for recipes.

@@ -1,10 +1,9 @@
 //! A ZooKeeper client that keeps a session alive.
 //!
-//! A [`CuratorClient`] connects, retries by a [`RetryPolicy`], reports every [`ConnectionState`],
-//! and replaces its
-//! [`Session`] when the session is lost. Each session has a [`SessionLease`]: how long the session is
-//! *certainly* alive, also without a connection. The locks of `curator-recipes` are built on this
-//! crate.
+//! A [`CuratorClient`] connects, retries failed operations with a [`RetryPolicy`], reports every
+//! [`ConnectionState`], and replaces its [`Session`] when the session is lost. Each session has a
+//! [`SessionLease`]: how long the session is *certainly* alive, even without a connection. The
+//! locks of `curator-recipes` are built on this crate.
 //!
 //! ```no_run
 //! use std::time::Duration;

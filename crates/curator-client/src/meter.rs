@@ -14,9 +14,9 @@ mod measured {
     //! series: a gauge is the sum of its clients.
     //!
     //! A recorder cannot remove a series, so a client that is closed leaves its series behind:
-    //! `curator_client_open` then tells it apart from a client without a connection. The gauges are
-    //! set to the sums at each change and at each probe, because a program may install its recorder
-    //! after it has started a client.
+    //! `curator_client_open` then distinguishes it from a client without a connection. The gauges
+    //! are set to the sums at each change and at each probe, because a program may install its
+    //! recorder after it has started a client.
 
     use std::collections::{BTreeMap, BTreeSet};
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -108,7 +108,7 @@ mod measured {
         clients: Mutex<Clients>,
     }
 
-    /// Retained, so that a recorder's clone does not allocate.
+    /// Made with `to_retained`, so that a recorder can clone them without an allocation.
     #[derive(Debug)]
     struct Keys {
         open: Key,
@@ -132,11 +132,11 @@ mod measured {
         oldest: BTreeSet<(Duration, u64)>,
     }
 
-    /// The series with clients.
+    /// The series that have clients.
     static SERIES: Mutex<BTreeMap<Option<Arc<str>>, Arc<Series>>> = Mutex::new(BTreeMap::new());
 
     impl ClientMeter {
-        /// For a client with this name, if the user gave it one.
+        /// Creates the meter of a client with this name; `None` if the user gave no name.
         pub(crate) fn new(name: Option<Arc<str>>) -> Self {
             let mut all = lock(&SERIES);
             let series = Arc::clone(
@@ -151,7 +151,8 @@ mod measured {
             series.publish_state(&clients);
             series.publish_pending(&clients);
             drop(clients);
-            // A counter that begins with its first event hides this event from `increase`.
+            // Counters start at 0, because Prometheus's `increase` misses the first event of a
+            // counter that appears with this event.
             for counter in [&series.keys.reconnects, &series.keys.sessions] {
                 registered_counter(counter).increment(0);
             }
@@ -226,7 +227,8 @@ mod measured {
             self.closed();
             self.pending(0, None);
             let mut all = lock(&SERIES);
-            // Only `new` adds clients, with this lock.
+            // The last client: only `self` and `all` refer to the series. Only `new` adds clients,
+            // and it needs this lock.
             if Arc::strong_count(&self.series) <= 2 {
                 all.remove(&self.series.name);
             }
@@ -297,7 +299,8 @@ mod measured {
         }
     }
 
-    /// A client without a name has no label: the names in the log are new ones after each restart.
+    /// A client without a given name has no label: a generated name depends on the order in which
+    /// clients start.
     fn labels(name: Option<&Arc<str>>) -> Vec<Label> {
         name.map(|name| Label::new("client", Arc::clone(name)))
             .into_iter()

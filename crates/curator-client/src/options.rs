@@ -97,7 +97,7 @@ impl SessionOptions {
         }
     }
 
-    /// The name of the client's transport, for the log: as in a configuration file.
+    /// The name of the client's transport, for the log, written as in a configuration file.
     pub(crate) fn transport_name(&self) -> &'static str {
         #[cfg(feature = "simulation")]
         if self.network.is_some() {
@@ -146,11 +146,11 @@ impl SessionOptions {
     }
 }
 
-/// Which code speaks ZooKeeper's protocol for a client.
+/// The implementation of ZooKeeper's protocol that a client uses.
 ///
-/// The default depends on the features of the whole program: `ZookeeperClient`, unless no package
-/// of it enables the feature `zookeeper-client`. A program that relies on a property of one
-/// transport, such as the proof of the server in SASL, names it.
+/// The default is `ZookeeperClient` if any package of the whole program enables the feature
+/// `zookeeper-client`, and `Native` otherwise. A program that relies on a property of one
+/// transport, such as the authentication of the server over SASL, should select it explicitly.
 #[cfg(feature = "native")]
 #[cfg_attr(docsrs, doc(cfg(feature = "native")))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -180,8 +180,7 @@ pub(crate) struct Credentials {
 
 debug_line!(Credentials, |this| scheme: this.scheme);
 
-/// The default data of lock nodes: the data set in the builder, or else
-/// this machine's address.
+/// The default data of lock nodes: the data set in the builder, or else this machine's address.
 ///
 /// The address is known once the client has its first session.
 #[derive(Debug)]
@@ -205,13 +204,12 @@ impl LockData {
         self.known.get().unwrap_or(&self.empty)
     }
 
-    /// Finds this machine's address towards the server at `server`, unless data was given or found
-    /// before.
+    /// Finds the local address of the route to `server`, unless data was given or found before.
     pub(crate) fn find_out(&self, server: SocketAddr) {
         if self.known.get().is_none()
             && let Ok(address) = address_towards(server)
         {
-            // Only the supervisor calls this, so no other thread has set it meanwhile.
+            // Only the supervisor calls this, so no other thread has set the data meanwhile.
             let _ = self.known.set(address.to_string().into_bytes().into());
         }
     }
@@ -221,12 +219,12 @@ impl LockData {
 /// only looks up the route.
 #[expect(clippy::disallowed_methods, reason = "outside of a simulation")]
 fn address_towards(server: SocketAddr) -> std::io::Result<IpAddr> {
-    let any: IpAddr = if server.is_ipv4() {
+    let unspecified: IpAddr = if server.is_ipv4() {
         [0; 4].into()
     } else {
         [0; 16].into()
     };
-    let socket = UdpSocket::bind((any, 0))?;
+    let socket = UdpSocket::bind((unspecified, 0))?;
     socket.connect(server)?;
     Ok(socket.local_addr()?.ip())
 }

@@ -1,9 +1,9 @@
 //! One pass over the servers: tries one after another, in random order, until one of them accepts
 //! the session.
 //!
-//! Each server has a share of the time, and each of its addresses an equal part of what is left of
-//! that: a silent address must not keep the client from the others. A server that fails is examined
-//! ([`Diagnosis`]); the attempts do not wait for the examinations.
+//! Each server gets a share of the time, and each of its addresses an equal part of the time that
+//! the server has left, so that a silent address does not prevent attempts at the others. A server
+//! that fails is examined ([`Diagnosis`]); the attempts do not wait for the examinations.
 
 use std::future::pending;
 use std::io;
@@ -40,7 +40,7 @@ pub(crate) struct Target {
 
 /// How an attempt at one server failed.
 pub(crate) enum Failed {
-    /// The server has given a reply that the others would give too.
+    /// The server has given a reply that the other servers would give too.
     Answered(RequestError),
     /// Over SASL, the server has not authenticated the client, or itself.
     #[cfg_attr(
@@ -67,7 +67,7 @@ pub(crate) trait Connect: Sync {
 
     /// Connects to a target within `limit`.
     ///
-    /// There must be no await point between the opened connection and the return.
+    /// Once the connection is open, an implementation must return without another await point.
     fn connect(
         &self,
         pass: &Pass<'_>,
@@ -80,8 +80,8 @@ pub(crate) trait Connect: Sync {
 impl Pass<'_> {
     /// Returns the connection, and a time before its connect request was sent.
     ///
-    /// There is no await point between the opened connection and the return, so a time limit of the
-    /// caller cannot expire in between.
+    /// Once the connection is open, this returns without another await point, so that a time limit
+    /// of the caller cannot expire in between.
     pub(crate) async fn run<C: Connect>(
         &self,
         connect: &C,
@@ -165,8 +165,8 @@ impl Pass<'_> {
         Err(Failed::Noted)
     }
 
-    /// Connects to a server at any of its targets, in random order. Each gets an equal part of the
-    /// remaining time.
+    /// Connects to a server at any of its targets, in random order. Each target gets an equal part
+    /// of the remaining time.
     pub(crate) async fn connect_to_any<C: Connect>(
         &self,
         index: usize,
@@ -190,8 +190,9 @@ impl Pass<'_> {
         Err(failed)
     }
 
-    /// Waits for a step of an attempt. If that takes long, the diagnosis records `missing`, which
-    /// has not happened; and again at the deadline, which ends the attempt.
+    /// Waits for a step of an attempt. `missing` describes what has not happened while the step is
+    /// unfinished: the diagnosis records it at `slow_at`, and again at the deadline, which ends the
+    /// attempt.
     pub(crate) async fn step<T>(
         &self,
         index: usize,
@@ -274,7 +275,7 @@ mod tests {
             share: SHARE,
             resumes_session: false,
         };
-        // On a busy machine, all of the time may have passed when the attempt is first checked.
+        // On a busy machine, all of the time may have passed when the attempt is first polled.
         for left in [Duration::ZERO, SHARE] {
             let started = std::time::Instant::now();
             assert!(

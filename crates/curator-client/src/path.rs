@@ -45,8 +45,8 @@ use crate::text::debug_as_text;
 /// [`NodePath`]: crate::NodePath
 #[derive(Clone)]
 pub struct ZPath {
-    /// The path is the first `length` bytes. Those above it share the text: a path may have so many
-    /// parts that copies of all of these would be much longer than the path.
+    /// The path is the first `length` bytes of `text`. Its ancestors share the text: copies for all
+    /// ancestors of a deep path would together be much longer than the path.
     text: Arc<str>,
     length: usize,
 }
@@ -59,7 +59,7 @@ impl ZPath {
     /// [`InvalidPath`] when the text breaks one of the rules.
     pub fn on_server(path: &str) -> Result<Self, InvalidPath> {
         match problem_of(path) {
-            None => Ok(Self::of(path.into())),
+            None => Ok(Self::from_valid(path.into())),
             Some(reason) => Err(InvalidPath {
                 path: path.to_owned(),
                 reason,
@@ -70,7 +70,7 @@ impl ZPath {
     /// The root, `/`.
     #[must_use]
     pub fn root() -> Self {
-        Self::of("/".into())
+        Self::from_valid("/".into())
     }
 
     /// The text of the path, for display or storage. Do not pass it to a client with a namespace,
@@ -104,10 +104,11 @@ impl ZPath {
             Some((parent, _)) => parent.len(),
         };
         let parent = self.first(length);
-        // A parent that is kept for long must not keep a much longer text. Each copy on the way up
-        // has half the length of the one before at most.
+        // Copied if it is less than half of the text, so that a parent does not keep a much longer
+        // text in memory. On the way to the root, each copy has at most half the length of the
+        // previous one.
         Some(if length < self.text.len() / 2 {
-            Self::of(parent.as_str().into())
+            Self::from_valid(parent.as_str().into())
         } else {
             parent
         })
@@ -186,7 +187,7 @@ impl ZPath {
         }
         match self.as_str().strip_prefix(prefix.as_str())? {
             "" => Some(Self::root()),
-            rest if rest.starts_with('/') => Some(Self::of(rest.into())),
+            rest if rest.starts_with('/') => Some(Self::from_valid(rest.into())),
             _ => None,
         }
     }
@@ -200,17 +201,18 @@ impl ZPath {
 
     /// The nodes above this one, from the top down: `/a`, then `/a/b`, for `/a/b/c`.
     ///
-    /// They include neither the root, which always exists, nor the path itself. They share its
-    /// text.
+    /// They include neither the root, which always exists, nor the path itself. They share the
+    /// path's text.
     #[must_use]
     pub fn ancestors(&self) -> impl DoubleEndedIterator<Item = Self> + '_ {
         self.as_str()
             .match_indices('/')
-            .filter(|(at, _)| *at > 0)
-            .map(|(at, _)| self.first(at))
+            .filter(|(index, _)| *index > 0)
+            .map(|(index, _)| self.first(index))
     }
 
-    fn of(text: Arc<str>) -> Self {
+    /// Makes a path of a text that is known to be valid.
+    fn from_valid(text: Arc<str>) -> Self {
         Self {
             length: text.len(),
             text,
@@ -228,7 +230,7 @@ impl ZPath {
     /// Appends `/relative`, unchecked.
     fn concat(&self, relative: &str) -> Self {
         let parent = if self.is_root() { "" } else { self.as_str() };
-        Self::of(format!("{parent}/{relative}").into())
+        Self::from_valid(format!("{parent}/{relative}").into())
     }
 }
 
@@ -272,14 +274,14 @@ fn is_forbidden(character: char) -> bool {
 pub struct InvalidPath {
     /// The text that was given.
     pub path: String,
-    /// The rule that it breaks.
+    /// The rule that the text breaks.
     pub reason: PathProblem,
 }
 
 debug_as_text!(InvalidPath);
 
-/// Writes the path on the server. Not deserializable: text does not show whether it is a path on
-/// the server.
+/// Writes the path on the server. There is no `Deserialize`: text does not show whether it is a
+/// path on the server or within a namespace.
 #[cfg(feature = "serde")]
 impl serde::Serialize for ZPath {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -519,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paths_above_a_path_share_its_text_and_equal_those_that_do_not() {
+    fn ancestors_share_the_text_of_a_path_and_equal_separate_paths() {
         let path = path("/a/bc/d");
         let above: Vec<_> = path.ancestors().chain(path.parent()).collect();
         let texts = ["/a", "/a/bc", "/a/bc"];
@@ -591,7 +593,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_is_validated_as_by_zookeeper(
+        fn text_is_valid_exactly_if_zookeeper_accepts_it(
             special in "[/.a\\x00\\x1f\\x7f\\u{9f}\\u{a0}\\u{e000}\\u{fff0}🔒]{0,8}",
             arbitrary in any::<String>(),
         ) {
@@ -616,7 +618,7 @@ mod tests {
         }
 
         #[test]
-        fn a_path_is_at_or_below_those_from_which_it_can_be_stripped(one in any_path(), other in any_path()) {
+        fn a_path_is_at_or_below_another_exactly_if_that_can_be_stripped(one in any_path(), other in any_path()) {
             for path in [one.prefixed_by(&other), one] {
                 prop_assert_eq!(path.is_at_or_below(&other), path.strip_prefix(&other).is_some());
             }

@@ -15,8 +15,8 @@ use crate::time::Timer;
 /// Time counts from the first failure and not from the first attempt: an acquire that has waited
 /// for an hour has not been failing for an hour.
 ///
-/// For operations whose next attempt makes a different call. The client's own operations already
-/// repeat calls that fail; do not nest retry loops.
+/// Use it for operations whose next attempt makes a different call. The client's own operations
+/// already repeat calls that fail; do not nest retry loops.
 pub struct Retrier {
     policy: Arc<dyn RetryPolicy>,
     timer: Timer,
@@ -33,8 +33,8 @@ pub struct Retrier {
 debug_line!(Retrier, |this| policy: this.policy, failures: this.failures);
 
 impl Retrier {
-    /// Without [`until`](Self::until), pauses continue while the client closes: for work that a
-    /// closing client waits for.
+    /// Unless [`until`](Self::until) is called, pauses continue while the client closes, for work
+    /// that a closing client waits for.
     pub(crate) fn new(policy: Arc<dyn RetryPolicy>, timer: &Timer, client: &Arc<str>) -> Self {
         let timer = timer.clone();
         let client = Arc::clone(client);
@@ -115,8 +115,8 @@ impl Retrier {
         Ok(true)
     }
 
-    /// The number of consecutive failures, including the last one, after which the policy allowed
-    /// no retry.
+    /// The number of consecutive failures, including a last one after which the policy allowed no
+    /// retry.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures
@@ -129,15 +129,22 @@ impl Retrier {
     }
 
     /// Records a failure at `now`, and returns the wait before the next attempt, if the policy
-    /// allows one. The wait of a custom policy is brought within the bounds of the other policies.
-    fn next_delay(&mut self, error: Option<&Error>, now: Instant) -> Option<Duration> {
+    /// allows one. The wait of a custom policy is clamped to the bounds of the other policies.
+    pub(crate) fn next_delay(
+        &mut self,
+        policy: &dyn RetryPolicy,
+        error: Option<&Error>,
+        now: Instant,
+    ) -> Option<Duration> {
         let elapsed = now.saturating_duration_since(*self.first_failure.get_or_insert(now));
         // Each of the earlier failures was followed by a retry.
-        let retries = self.failures;
-        self.failures = self.failures.saturating_add(1);
-        let failed = RetryContext::new(retries, elapsed);
-        let failed = error.map_or(failed, |error| failed.with_error(error));
-        self.policy
+        let retries = self.count;
+        self.count = self.count.saturating_add(1);
+        let mut failed = RetryContext::new(retries, elapsed);
+        if let Some(error) = error {
+            failed = failed.with_error(error);
+        }
+        policy
             .next_delay(&failed)
             .map(|delay| delay.clamp(SHORTEST_SLEEP, LONGEST_SLEEP))
     }

@@ -24,7 +24,8 @@ use crate::error::{Error, InvalidRetryPolicy};
 /// of it can have another one
 /// ([`CuratorClient::using_retry_policy`](crate::CuratorClient::using_retry_policy)), which applies
 /// to the locks and other recipes that are made with the view. The default is
-/// [`ExponentialBackoffRetry`] with 100 ms and 3 retries. [`retry_fn`] makes a policy of a closure.
+/// [`ExponentialBackoffRetry`] with 100 ms and 3 retries. [`retry_fn`] makes a policy from a
+/// closure.
 ///
 /// After Curator's `RetryPolicy.allowRetry`, without its sleep: the caller sleeps, and can be
 /// cancelled meanwhile. One policy serves many operations at the same time, so the result depends
@@ -35,11 +36,11 @@ use crate::error::{Error, InvalidRetryPolicy};
 /// - A policy is asked only after an error that is [retryable](crate::Error::is_retryable), and
 ///   only if a repetition is safe ([`Error::outcome`](crate::Error::outcome)): it can prevent
 ///   retries, but not cause one that would otherwise be wrong.
-/// - A pause has at least 1 ms and at most 24 hours: a shorter or longer one is replaced by this
-///   bound. So no policy causes a busy loop.
+/// - A pause is at least 1 ms and at most 24 hours long: other values are clamped to these bounds.
+///   So no policy causes a busy loop.
 /// - A pause ends early when the client closes, and at the deadline of a timed acquire.
-/// - If a policy panics, so does the call that asked it. This leaves behind what a dropped future
-///   leaves behind; the client and its session continue. A recipe with a task, such as a leader
+/// - If a policy panics, so does the call that asked it, with the same effect as dropping the
+///   call's future; the client and its session continue. A recipe with a task, such as a leader
 ///   latch, ends with an error.
 ///
 /// ```
@@ -61,9 +62,9 @@ use crate::error::{Error, InvalidRetryPolicy};
 /// assert_eq!(Impatient.next_delay(&RetryContext::new(2, Duration::ZERO)), None);
 /// ```
 pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
-    /// Returns the wait before the next attempt; `None` to make none.
+    /// Returns the wait before the next attempt; `None` for no further attempt.
     ///
-    /// A policy counts consecutive failures: a success resets the count.
+    /// `failed` counts consecutive failures: a success resets the count.
     fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration>;
 }
 
@@ -94,15 +95,15 @@ pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 /// `ExponentialBackoffRetry`).
 ///
 /// The wait before retry n (counted from 0) is random: at least the base sleep, at most 2ⁿ⁺¹ times
-/// that, and never more than the longest sleep, which is 24 hours unless
+/// the base sleep, and never more than the longest sleep, which is 24 hours unless
 /// [`with_max_sleep`](Self::with_max_sleep) lowers it.
 ///
 /// Unlike in Curator, clients that fail together do not retry at the same moment. In Curator, the
 /// wait is a whole multiple of the base, so *every* client's first retry comes after exactly the
-/// base sleep; here it is drawn from the whole range. In Curator, any wait above the longest sleep
-/// becomes exactly the longest sleep; here the range is cut first, and the wait is drawn from the
-/// rest. Curator silently lowers more than 29 retries to 29; here that is an error. Nothing
-/// overflows.
+/// base sleep; here the wait is drawn from the whole range. In Curator, any wait above the longest
+/// sleep becomes exactly the longest sleep; here the range is cut first, and the wait is drawn from
+/// the rest. Curator silently lowers more than 29 retries to 29; here more than 29 retries are an
+/// error. Nothing overflows.
 ///
 /// ```
 /// use std::time::Duration;
@@ -293,7 +294,7 @@ impl RetryPolicy for RetryOneTime {
 ///
 /// The last wait is shortened to end at the limit: no attempt begins later. Curator counts from the
 /// start of the first attempt, always sleeps for the full time, even past its limit, and then
-/// decides by the time before the sleep.
+/// compares the time before the sleep with the limit.
 ///
 /// ```
 /// use std::time::Duration;
@@ -413,8 +414,8 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A failed attempt, and the failures before it: what a [`RetryPolicy`](crate::RetryPolicy) decides
-/// by.
+/// A failed attempt, and the failures before it: the input of a
+/// [`RetryPolicy`](crate::RetryPolicy).
 ///
 /// ```
 /// use std::time::Duration;
@@ -481,8 +482,8 @@ impl<'a> RetryContext<'a> {
     }
 }
 
-/// Makes a retry policy of a closure that returns the pause before the next attempt, or `None` to
-/// make none.
+/// Makes a retry policy from a closure that returns the pause before the next attempt, or `None`
+/// for no further attempt.
 ///
 /// The rules of [`RetryPolicy`] apply. The policies of this crate can be parts of a closure:
 ///

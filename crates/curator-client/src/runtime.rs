@@ -1,5 +1,5 @@
-//! What a client runs on: the tasks of its runtime, whose panics are caught, and the event loop of
-//! `async-io`, which serves all connections of the process.
+//! Starts a client's tasks, catches panics, and starts the event loop of `async-io`, which serves
+//! all connections of the process.
 //!
 //! The first use of the event loop starts it, with a thread and three descriptors (four on a system
 //! without `eventfd`), and panics if it cannot get them. If only the thread could not be created,

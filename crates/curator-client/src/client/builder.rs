@@ -254,7 +254,7 @@ impl CuratorClientBuilder {
     }
 
     /// Sets the data of lock nodes that are created without data. Defaults to this machine's
-    /// address, as in Curator; here it is the address towards the server of the first session.
+    /// address, as in Curator: the local address of the route to the first session's server.
     pub fn default_lock_data(mut self, data: impl Into<Arc<[u8]>>) -> Self {
         self.lock_data = Some(Hidden(data.into()));
         self

@@ -59,7 +59,8 @@ impl CuratorClientBuilder {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime with timers; with `Transport::Native`, also on one without I/O.
+    /// Panics outside a tokio runtime with timers; with `Transport::Native`, also on a runtime without
+    /// I/O.
     pub fn start(self) -> Result<CuratorClient> {
         let client = self.validate()?;
         if runtime::event_loop_has_forked() {
@@ -101,7 +102,8 @@ impl CuratorClientBuilder {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime with timers; with `Transport::Native`, also on one without I/O.
+    /// Panics outside a tokio runtime with timers; with `Transport::Native`, also on a runtime without
+    /// I/O.
     pub async fn connect(self) -> Result<CuratorClient> {
         let client = self.start()?;
         client.first_session().await?;
@@ -116,7 +118,8 @@ impl CuratorClientBuilder {
     reason = "a socket, which a simulation does not have"
 )]
 fn panic_without_io() {
-    // Without a free descriptor, the first attempt to connect fails instead, and reports that.
+    // If no descriptor is free, this does not panic: the first attempt to connect fails, and
+    // reports that.
     if let Ok(socket) = UdpSocket::bind(("127.0.0.1", 0))
         && socket.set_nonblocking(true).is_ok()
     {
@@ -130,13 +133,11 @@ pub(super) fn start(client: ValidOptions, spawner: Spawner) -> CuratorClient {
     let timer = Timer::new(spawner.runtime().clone());
     let closing = Closing::new();
     let journal = Arc::new(Journal::new(&options, LOG_INTERVAL));
-    let session_options = Arc::clone(&options);
-    let session_journal = Arc::clone(&journal);
     let sessions = Arc::new(Sessions::new(
-        session_options,
+        Arc::clone(&options),
         timer.clone(),
         closing.clone(),
-        session_journal,
+        Arc::clone(&journal),
     ));
     let states = Arc::new(ConnectionStateManager::new(ConnectionState::Connecting));
     let lock_data = Arc::new(LockData::new(client.lock_data));
@@ -211,10 +212,9 @@ impl CuratorClient {
     async fn first_session(&self) -> Result<()> {
         let started = ClockInstant::now();
         let connect_string = || self.inner.options.connect_string.clone();
-        let connected = self.retry(|_session| std::future::ready(Ok(())));
         let error = tokio::select! {
             biased;
-            connected = connected => match connected {
+            connected = self.retry(|_session| std::future::ready(Ok(()))) => match connected {
                 Err(Error::NotConnected { cause, .. }) => {
                     // Milliseconds are enough for the message.
                     let after = ClockInstant::now().saturating_duration_since(started).as_millis();

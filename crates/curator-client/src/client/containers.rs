@@ -81,9 +81,9 @@ impl CuratorClient {
 
     /// The missing parents of these nodes, including parents of parents, from the top down.
     ///
-    /// Sends at most 16 requests at a time. With a turn, each of these pipelines takes one: the
-    /// first one takes `turn`, and each other one waits for the next, also while the session has no
-    /// connection.
+    /// Sends at most 16 requests at a time. If `turn` is given, each of these pipelines needs a
+    /// turn: the first pipeline uses `turn`, and each later one waits for another turn, even while
+    /// the session has no connection.
     ///
     /// # Errors
     ///
@@ -115,17 +115,17 @@ pub(super) async fn create_with_parents(
     parents: bool,
     explain: impl Fn(Error) -> Error,
 ) -> Result<Created> {
-    // A namespace is created on first use.
     let created = session.create(spec).await;
+    // Even if `parents` is false, missing nodes of the namespace are created.
     if !matches!(created, Err(Error::NoNode { .. })) || !parents && client.root.is_root() {
         return created.map_err(explain);
     }
     for _ in 0..CREATE_ROUNDS {
         let missing = missing_parents(session, [&spec.path], None).await?;
-        if !missing
+        let may_create_all = missing
             .iter()
-            .all(|path: &ZPath| parents || client.root.strip_prefix(path).is_some())
-        {
+            .all(|path: &ZPath| parents || client.root.strip_prefix(path).is_some());
+        if !may_create_all {
             return created;
         }
         let create = vec![TransactionOperation::Create(spec.clone())];
@@ -193,13 +193,15 @@ fn transact_with_containers(
             }
             _ => false,
         };
-        match is_outdated {
-            true => Ok(None),
-            false if is_container => Err(*cause),
-            false => Err(Error::TransactionFailed {
+        if is_outdated {
+            Ok(None)
+        } else if is_container {
+            Err(*cause)
+        } else {
+            Err(Error::TransactionFailed {
                 index: index - count,
                 cause,
-            }),
+            })
         }
     }
 }
@@ -208,8 +210,8 @@ fn transact_with_containers(
 /// can have.
 const BATCH_SIZE: usize = 16;
 
-/// The missing parents of these nodes, including parents of parents, from the top down. With a
-/// turn, each batch of requests takes one: the first batch takes `turn`.
+/// The missing parents of these nodes, including parents of parents, from the top down. If `turn`
+/// is given, each batch of requests needs a turn, and the first batch uses `turn`.
 async fn missing_parents(
     session: &Session,
     nodes: impl IntoIterator<Item = &ZPath>,
@@ -228,8 +230,9 @@ async fn missing_parents(
             session.pipelined(|| batch.iter().map(|path| session.exists(path)).collect());
         let answers = async {
             let mut answers = Vec::with_capacity(requests.len());
-            // A turn ends at the first wake. Replies arrive in the order of the requests, so the
-            // last one is awaited first.
+            // A turn ends when `answers` is first woken. Replies arrive in the order of the
+            // requests, so awaiting the last request first keeps the turn until all replies have
+            // arrived.
             for request in requests.into_iter().rev() {
                 answers.push(request.await);
             }
@@ -266,7 +269,7 @@ fn is_unimplemented<T>(result: &Result<T>) -> bool {
     }
 }
 
-/// Persistent parents replace containers where the server is too old for containers.
+/// Turns a container into a persistent node, for a server that is too old for containers.
 fn make_persistent(operation: &mut TransactionOperation) {
     if let TransactionOperation::Create(NodeSpec {
         mode: mode @ CreateMode::Container,

@@ -69,13 +69,13 @@ impl CreateBuilder {
     /// `orSetData`.
     ///
     /// Sends one request if the node is new, and two if it exists. An existing node keeps its kind,
-    /// its owner and its ACL: it may be an ephemeral node of another session, and be deleted with
-    /// that session, or a container, and be deleted with its last child.
+    /// its owner and its ACL: it may be an ephemeral node of another session, which is deleted with
+    /// that session, or a container, which is deleted after its last child.
     ///
     /// After success, the node has the data, unless another client has written to it since. This
-    /// also holds if replies are lost: a call with an unknown outcome is retried, which at worst
-    /// writes the same data again, over what another client has written in between. This option has
-    /// no effect on sequential and protected nodes, whose names are always new.
+    /// also holds if replies are lost: a call with an unknown outcome is retried. At worst, the
+    /// retry overwrites data that another client has written in between. This option has no effect
+    /// on sequential and protected nodes, whose names are always new.
     pub fn or_set_data(mut self) -> Self {
         self.or_set_data = true;
         self
@@ -86,7 +86,7 @@ impl CreateBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidPath`], [`Error::NodeExists`] (also for a sequential node, if a node with
+    /// [`Error::InvalidPath`], [`Error::NodeExists`] (even for a sequential node, if a node with
     /// the next number exists: another attempt gets the same number), [`Error::NoNode`] without a
     /// parent, [`Error::NoChildrenForEphemerals`], [`Error::NoAuth`], [`Error::RequestTooLarge`],
     /// and errors of the connection. With protection or [`or_set_data`](Self::or_set_data),
@@ -174,12 +174,14 @@ async fn create_protected(
     parents: bool,
     maybe_applied: &mut MaybeApplied,
 ) -> Result<Created> {
-    let (Some(dir), name) = (spec.path.parent(), spec.path.name().to_owned()) else {
+    let Some(dir) = spec.path.parent() else {
+        // The root always exists.
         return Err(Error::NodeExists {
             operation: "create",
             path: spec.path,
         });
     };
+    let name = spec.path.name().to_owned();
     let mut retrier = client.retrier();
     let mut tried: Option<Protected> = None;
     loop {
@@ -271,7 +273,7 @@ impl Protected {
             return Ok(None);
         }
         let found = self.finder.find_of_any_session(session).await?;
-        let mine = found.into_iter().find(|node| {
+        let own = found.into_iter().find(|node| {
             let owner = node.stat.ephemeral_owner;
             if self.spec.mode.is_ephemeral() {
                 owner == session.id()
@@ -279,7 +281,7 @@ impl Protected {
                 owner == 0
             }
         });
-        Ok(mine.map(|node| Created {
+        Ok(own.map(|node| Created {
             path: node.path,
             stat: node.stat,
         }))

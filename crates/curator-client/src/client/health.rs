@@ -36,8 +36,8 @@ pub struct ClientHealth {
     pub state_for: Duration,
     /// The id of the current session, if there is one; its connection may be down.
     pub session_id: Option<i64>,
-    /// The server of the current connection, as the connect string names it, or of the previous one
-    /// while there is none. `None` without a session.
+    /// The server of the current connection, or of the previous connection if there is none now, as
+    /// the connect string names the server. `None` without a session.
     pub server: Option<String>,
     /// What is left of the session's lease: how long the session is certainly alive if no server
     /// answers from now on. Zero without a session. In normal operation, it stays above 0.4 of the
@@ -121,8 +121,8 @@ impl CuratorClient {
         let now = ClockInstant::now();
         let session = self.current_session();
         let record = self.inner.journal.record();
-        let last_failure = record.last_failure.map(|(cause, at)| {
-            let ago = now.saturating_duration_since(at);
+        let last_failure = record.last_failure.map(|(cause, failed_at)| {
+            let ago = now.saturating_duration_since(failed_at);
             ConnectionFailure { cause, ago }
         });
         ClientHealth {
@@ -179,7 +179,8 @@ mod tests {
             cause,
             ago: Duration::from_secs(3),
         });
-        (health.state, health.session_id) = (ConnectionState::Lost, None);
+        health.state = ConnectionState::Lost;
+        health.session_id = None;
         assert!(!health.is_ready());
         let line = health.to_string();
         assert!(

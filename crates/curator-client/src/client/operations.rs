@@ -21,8 +21,8 @@ impl CuratorClient {
     /// This is the loop behind every operation of this client. Each attempt first waits for a
     /// connection, no longer than the connection timeout.
     ///
-    /// Use it for reads, and for operations that return an error that is not retryable when their
-    /// outcome is unknown. For other operations, use [`retry_write`](Self::retry_write).
+    /// Use it for reads, and for operations whose error is not retryable if their outcome is
+    /// unknown. For other operations, use [`retry_write`](Self::retry_write).
     ///
     /// # Errors
     ///
@@ -40,8 +40,8 @@ impl CuratorClient {
             .await
     }
 
-    /// Like [`retry`](Self::retry), for an operation that is repeated after an unknown outcome,
-    /// because a second change does no harm.
+    /// Like [`retry`](Self::retry), but for an operation that can be repeated after an unknown
+    /// outcome, because applying it twice does no harm.
     ///
     /// # Errors
     ///
@@ -315,8 +315,8 @@ impl CuratorClient {
     /// With a version, an unknown outcome is [`Error::Ambiguous`] and is not retried: a second
     /// attempt could not distinguish this client's change from another client's. Without a version
     /// the call is retried, and so can overwrite what another client has set since the first
-    /// attempt; if the retry fails, the error is [`Error::RetryFailed`]. This happens after a lost
-    /// reply if the new ACL denies `ADMIN` to this client.
+    /// attempt; if the retry fails, the error is [`Error::RetryFailed`]. For example, the retry
+    /// after a lost reply fails if the new ACL denies `ADMIN` to this client.
     ///
     /// # Cancel safety
     ///
@@ -404,8 +404,8 @@ impl DeleteBuilder {
     ///
     /// # Cancel safety
     ///
-    /// A dropped delete may still be applied; a guaranteed one will be. A delete with children
-    /// stops midway, unless it is guaranteed: the node itself then still exists.
+    /// A dropped delete may still be applied; a guaranteed one will be. A delete with children that
+    /// is not guaranteed stops midway, and the node itself still exists.
     pub async fn for_path(self, path: impl NodePath) -> Result<()> {
         let path = self.client.resolve(path)?;
         let version = self.version;
@@ -414,16 +414,18 @@ impl DeleteBuilder {
             .then(|| self.client.janitor().promise(&path, children));
         let path = &path;
         let mut maybe_applied = MaybeApplied::default();
-        let attempts = self
+        let result = self
             .client
             .retry_recording(&mut maybe_applied, |session| async move {
-                match children {
+                if children {
                     // Boxed, so that the caller's future that contains this one stays small.
-                    true => Box::pin(delete_tree(&session, path, version)).await,
-                    false => session.delete(path, version).await,
+                    Box::pin(delete_tree(&session, path, version)).await
+                } else {
+                    session.delete(path, version).await
                 }
-            });
-        let result = match attempts.await {
+            })
+            .await;
+        let result = match result {
             Err(Error::NoNode { .. }) if maybe_applied.exists() => Ok(()),
             result => result,
         };
@@ -431,7 +433,9 @@ impl DeleteBuilder {
         // janitor.
         let janitor_continues =
             matches!(&result, Err(error) if error.is_retryable() || matches!(error, Error::Closed));
-        if let Some(promise) = promise.filter(|_| !janitor_continues) {
+        if let Some(promise) = promise
+            && !janitor_continues
+        {
             promise.settled();
         }
         result.map_err(|error| maybe_applied.explain(error))

@@ -1,6 +1,6 @@
-//! What only recipes need of a client: pauses by its retry policy, timers that work outside the
-//! runtime, ACLs, and the second session, for recursive watches. `containers.rs` has the creates of
-//! nodes with their parents.
+//! The parts of a client that only recipes use: retriers, timers that work outside the runtime,
+//! ACLs, and a second session for recursive watches. `containers.rs` creates nodes with their
+//! parents.
 
 use std::any::Any;
 use std::future::Future;
@@ -30,13 +30,13 @@ impl CuratorClient {
         self.retrier_with(Arc::clone(&self.retry_policy))
     }
 
-    /// A [`Retrier`] with `policy`, for other failures than of the connection.
+    /// A [`Retrier`] with `policy`, for failures other than connection failures.
     #[must_use]
     pub fn retrier_with(&self, policy: Arc<dyn RetryPolicy>) -> Retrier {
         Retrier::new(policy, &self.inner.timer, &self.inner.options.name).until(&self.inner.closing)
     }
 
-    /// A [`Retrier`] that does not stop until the client closes, for work that must be done. It
+    /// A [`Retrier`] that allows retries until the client closes, for work that must be done. It
     /// pauses for 50 ms to 1 s.
     #[must_use]
     pub fn persistent_retrier(&self) -> Retrier {
@@ -177,11 +177,11 @@ impl CuratorClient {
         if self.inner.closing.has_begun() {
             return Err(self.inner.closing.error());
         }
-        let of_caches = |name: &str| Arc::from(format!("{name} (caches)"));
+        let with_suffix = |name: &str| Arc::from(format!("{name} (caches)"));
         let options = &*self.inner.options;
         let options = SessionOptions {
-            name: of_caches(self.name()),
-            metrics_name: options.metrics_name.as_deref().map(of_caches),
+            name: with_suffix(self.name()),
+            metrics_name: options.metrics_name.as_deref().map(with_suffix),
             ..options.clone()
         };
         let second_client = ValidOptions {

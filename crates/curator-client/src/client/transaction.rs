@@ -147,7 +147,7 @@ impl Transaction {
     /// only while the session lasts.
     ///
     /// Each attempt waits for a connection of the session, no longer than the connection timeout.
-    /// Only attempts that were certainly not applied are retried, by the client's policy.
+    /// Only attempts that were certainly not applied are retried, according to the client's policy.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use crate::path::ZPath;
 use crate::session::{Request, Session};
 
 /// Nodes of one session that are to be deleted, for as many [attempts](Self::attempt) as the caller
-/// makes. Decides alone when such a node counts as deleted.
+/// makes. No other code decides when such a node counts as deleted.
 ///
 /// The first attempt deletes all of them in one transaction, so that clients that wait for them see
 /// one change. If the transaction fails, for example because another client has deleted one of the
@@ -27,7 +27,8 @@ pub struct Deletion {
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a caller must handle every case")]
 pub enum Deleted {
-    /// By this deletion, or, if the reply to an earlier attempt was lost, probably by it.
+    /// This deletion has deleted the node. If the reply to an earlier attempt was lost, another
+    /// client may have deleted the node instead.
     Gone,
     /// The node did not exist: another client has deleted it.
     Missing,
@@ -36,7 +37,7 @@ pub enum Deleted {
 }
 
 impl Deletion {
-    /// Deletes these nodes of `session`. Sends nothing yet.
+    /// Creates a deletion of these nodes of `session`. Sends nothing yet.
     #[must_use]
     pub fn new(session: &Session, nodes: Vec<ZPath>) -> Self {
         Self {
@@ -138,7 +139,8 @@ impl Deletion {
         };
         let was_in_doubt = self.in_doubt;
         let mut failed = None;
-        let mut at = 0;
+        // The index in `left` of the node that `request` deletes.
+        let mut index = 0;
         for request in requests {
             let how = match request.await {
                 Ok(()) => Deleted::Gone,
@@ -154,13 +156,16 @@ impl Deletion {
                 Err(error) => {
                     self.in_doubt |= error.outcome() == Outcome::Unknown;
                     failed.get_or_insert(error);
-                    at += 1;
+                    index += 1;
                     continue;
                 }
             };
-            settle(&self.left.remove(at), how);
+            settle(&self.left.remove(index), how);
         }
-        failed.map_or(Ok(()), Err)
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 }
 

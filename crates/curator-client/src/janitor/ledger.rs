@@ -1,4 +1,4 @@
-//! The ledger of deletes that are not done yet, for the janitor and its callers.
+//! Records the janitor's deletes that are not done yet, and logs refused and unfinished ones.
 
 mod refused;
 
@@ -40,11 +40,11 @@ impl fmt::Display for PendingDelete {
     }
 }
 
-/// The maximum number of deletes that are logged at `warn`: of the deletes that are refused in one
-/// interval, and of the deletes that remain when the client ends.
+/// The maximum number of deletes that are logged at `warn`: refused ones in one interval, and
+/// unfinished ones when the client ends.
 const MOST_LOGGED: usize = 10;
 
-/// The interval of that bound. It begins with a line.
+/// The interval in which at most `MOST_LOGGED` refused deletes are logged. It begins with a line.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The deletes that are pending or refused, by id.
@@ -69,11 +69,11 @@ struct Entries {
     lines: RefusalLines,
 }
 
-/// Bounds the lines about refused deletes. Each is logged, because each node may block
-/// another lock.
+/// Limits the lines about refused deletes at `warn`. Every refused delete gets a line, at `warn` or
+/// `debug`, because every node may block a different lock.
 #[derive(Debug, Default)]
 struct RefusalLines {
-    /// The number in this interval.
+    /// The number of deletes refused in this interval.
     count: usize,
     interval_end: Option<Instant>,
 }
@@ -81,15 +81,17 @@ struct RefusalLines {
 /// How a refused delete is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RefusalLine {
+    /// At `warn`.
     Node,
-    /// As the last one at `warn` in this interval.
+    /// At `warn`, as the last one in this interval.
     Limit,
+    /// At `debug`.
     Debug,
 }
 
 impl RefusalLines {
-    /// The line for the next delete, and the number of those that only `debug` named in the last
-    /// interval.
+    /// Returns the line for the next delete. If a new interval begins, also returns the number of
+    /// deletes that only `debug` named in the previous interval.
     fn next(&mut self, now: Instant) -> (RefusalLine, usize) {
         let is_new = self.interval_end.is_none_or(|end| now >= end);
         let more = if is_new {
@@ -171,8 +173,13 @@ impl Ledger {
         let is_below =
             |delete: &PendingDelete| delete.path != *dir && delete.path.is_at_or_below(dir);
         let mut count = self.count.subscribe();
-        let pending = |(id, entry): (&u64, &Entry)| is_below(&entry.delete).then_some(*id);
-        let mut ids: Vec<u64> = self.lock().pending.iter().filter_map(pending).collect();
+        let mut ids: Vec<u64> = self
+            .lock()
+            .pending
+            .iter()
+            .filter(|(_, entry)| is_below(&entry.delete))
+            .map(|(id, _)| *id)
+            .collect();
         loop {
             count.mark_unchanged();
             // Not in a predicate of `wait_for`, which holds the lock of the count: `publish_count`
@@ -202,7 +209,8 @@ impl Ledger {
         self.add_delete(path.clone(), false, session)
     }
 
-    /// Adds a delete of a node whose name is known only by its beginning.
+    /// Adds a delete of a node whose full name is unknown: `path` ends with the beginning of the
+    /// name.
     pub(super) fn add_prefix(&self, path: ZPath, session: &Session) -> u64 {
         self.add_delete(path, true, Some(session))
     }

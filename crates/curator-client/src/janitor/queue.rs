@@ -65,7 +65,7 @@ pub(super) struct CreatedNode {
 pub(super) struct Seen {
     pub(super) version: i32,
     pub(super) session: Session,
-    /// The number of connections of the session up to this one.
+    /// The number of connections that the session had had when the version was read.
     pub(super) connections: u64,
 }
 
@@ -133,8 +133,7 @@ impl JanitorQueue {
         loop {
             tokio::select! {
                 biased;
-                // First, so that new deletes cannot starve those that are in progress; at most
-                // `MAX_CONCURRENT` are.
+                // Polled first, so that new deletes cannot starve the deletes in progress.
                 Some(()) = under_way.next(), if !under_way.is_empty() => {}
                 Some(job) = self.jobs.recv(), if under_way.len() < MAX_CONCURRENT => {
                     let worker = Arc::clone(&worker);
@@ -179,10 +178,10 @@ impl Worker {
         let mut retrier = self.retrier();
         loop {
             let attempt = deletion.attempt(|node, how| {
-                let settled = ids.iter().position(|(path, _)| path == node);
-                let Some((_, id)) = settled.map(|at| ids.remove(at)) else {
+                let Some(index) = ids.iter().position(|(path, _)| path == node) else {
                     return;
                 };
+                let (_, id) = ids.remove(index);
                 match how {
                     Deleted::Gone | Deleted::Missing => self.ledger.remove(id),
                     Deleted::Refused(error) => self.ledger.refused(id, &error),
@@ -264,7 +263,8 @@ impl Worker {
                 }
             })
             .await?;
-        // Not before, as a further attempt finds the refused nodes again.
+        // Recorded only after the whole attempt: a further attempt would find the refused nodes
+        // again.
         for (node, error) in refused {
             self.ledger.add_refused(session, &node, &error);
         }

@@ -132,7 +132,7 @@ impl CuratorClientBuilder {
             1024..=usize::MAX,
             "at least 1024 bytes",
         )?;
-        // A tokio semaphore has this upper bound.
+        // The upper bound is tokio's `Semaphore::MAX_PERMITS`.
         check(
             "maximum requests in flight",
             self.max_requests_in_flight,

@@ -18,7 +18,8 @@ const MAX_WITHOUT_SESSION: usize = 1_000;
 /// Below this number of entries, `add` does not remove the entries of ended sessions.
 const FEW: usize = 1_000;
 
-/// The refused deletes, by id: with a session, until it ends; without one, the latest.
+/// The refused deletes, by id. A delete with a session is kept until the session ends. Of the
+/// deletes without a session, only the latest are kept.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
     of_sessions: BTreeMap<u64, (Session, PendingDelete)>,
