@@ -80,9 +80,9 @@
 //!   `describe_metrics`.
 //! - `native`: `CuratorClientBuilder::transport`, and this crate's own implementation of the
 //!   protocol, in addition to `zookeeper-client` or instead of it.
-//! - `serde`: `Serialize` for [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`];
-//!   `Deserialize` for [`CuratorClientBuilder`] and `ConfiguredRetryPolicy`, so that a
-//!   configuration file can contain them.
+//! - `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] can be
+//!   serialized; a [`CuratorClientBuilder`] and a `ConfiguredRetryPolicy` can be read from a
+//!   configuration file.
 //! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` and `CuratorClientBuilder::sasl`, which
 //!   authenticate the client with a user and a password, or with a Kerberos ticket. `sasl-gssapi`
 //!   needs the system's Kerberos library and libclang (Debian: `libkrb5-dev`, `libclang-dev`).

@@ -523,7 +523,7 @@ where
     }
 }
 
-/// The type of a closure names the function that contains it.
+/// Shows the closure's type, which names the function that contains the closure.
 impl<F> fmt::Debug for RetryFn<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("RetryFn")
@@ -757,7 +757,7 @@ mod tests {
     }
 
     #[test]
-    fn the_patient_policy_begins_like_the_other_one_and_slows_down_to_a_few_attempts_a_minute() {
+    fn the_patient_policy_begins_at_50_ms_and_slows_down_to_12_attempts_a_minute() {
         let delay = |retries| {
             Patient
                 .next_delay(&RetryContext::new(retries, Duration::MAX))

@@ -43,9 +43,11 @@ use crate::transport::end_by_grant;
 /// ```no_run
 /// # async fn example(client: curator_client::CuratorClient) -> Result<(), curator_client::Error> {
 /// let session = client.session().await?;
-/// let (orders, config) = (client.resolve("/orders")?, client.resolve("/config")?);
-/// // One round trip.
-/// let (orders, config) = (session.get_children(&orders), session.get_data(&config));
+/// let orders = client.resolve("/orders")?;
+/// let config = client.resolve("/config")?;
+/// // Both requests are sent before the first reply is awaited: one round trip.
+/// let orders = session.get_children(&orders);
+/// let config = session.get_data(&config);
 /// println!("{} orders", orders.await?.len());
 /// println!("{} bytes", config.await?.0.len());
 /// # Ok(())
@@ -209,7 +211,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Why the session ended, if it ended first.
+    /// The reason why the session ended, if it ended first.
     ///
     /// # Cancel safety
     ///
@@ -244,7 +246,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Why the session ended, if it ended first.
+    /// The reason why the session ended, if it ended first.
     ///
     /// # Cancel safety
     ///
@@ -277,7 +279,8 @@ impl Session {
     /// ```no_run
     /// # async fn example(client: curator_client::CuratorClient) -> Result<(), curator_client::Error> {
     /// let session = client.session().await?;
-    /// let (orders, config) = (client.resolve("/orders")?, client.resolve("/config")?);
+    /// let orders = client.resolve("/orders")?;
+    /// let config = client.resolve("/config")?;
     /// let (orders, config) = session.pipelined(|| (session.get_children(&orders), session.get_data(&config)));
     /// println!("{} orders, {} bytes", orders.await?.len(), config.await?.0.len());
     /// # Ok(())
@@ -295,10 +298,10 @@ impl Session {
     /// exist: it was deleted while the session was not connected, or the ensemble has lost it (its
     /// data was restored from a backup, for example). Dropping the result ends the checks.
     ///
-    /// All held nodes are checked in the round trip of the connection's first probe, 500 in one
-    /// request; on servers before 3.6, each in a separate request. After this call, read the number
-    /// of [connections](Self::connections): if it has changed since the node was created, the check
-    /// over the current connection may have missed the node.
+    /// All held nodes are checked in the round trip of the connection's first probe, up to 500 in
+    /// one request; on servers older than 3.6, each in a separate request. After this call, read
+    /// the number of [connections](Self::connections): if it has changed since the node was
+    /// created, the check over the current connection may have missed the node.
     ///
     /// `on_missing` is called on a thread of the runtime, and must not block.
     pub fn hold_node(

@@ -1,4 +1,4 @@
-//! The curves of the `backoff` crate as retry policies. The only file that names that crate.
+//! Turns the curves of the `backoff` crate into retry policies. Only this file uses that crate.
 //!
 //! The crate is complete but no longer maintained (RUSTSEC-2025-0012), so it is behind the feature
 //! `backoff`. Only its curves are used, not its clock or its retry loop.
@@ -22,7 +22,7 @@ use super::{LONGEST_SLEEP, RetryContext, RetryPolicy};
 /// - After 1,024 steps the curve counts as flat: later retries get the wait of retry 1,023. This
 ///   bounds the cost of a call. A `Backoff` that ends after a number of steps must end within 1,024
 ///   steps.
-/// - Once the `Backoff` returns `None`, so does the policy from then on.
+/// - If the `Backoff` returns `None` at a step, the policy allows no retry from that step on.
 /// - A copy lives for microseconds, so the time that a `Backoff` measures on its own clock is
 ///   always about zero. For [`backoff::ExponentialBackoff`], the policy itself applies the
 ///   `max_elapsed_time` to the time since the first failure: no attempt begins later. For other

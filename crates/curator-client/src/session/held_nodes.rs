@@ -39,7 +39,7 @@ debug_line!(HeldNode, |this| id: this.id);
 impl Drop for HeldNode {
     fn drop(&mut self) {
         let removed = self.nodes.lock().nodes.remove(&self.id);
-        // Outside the lock, because it drops the caller's callback.
+        // Dropped after the lock is released, because this drops the caller's callback.
         drop(removed);
     }
 }
@@ -54,7 +54,7 @@ pub(super) struct HeldNodes {
 struct Registry {
     next: u64,
     nodes: BTreeMap<u64, (ZPath, OnMissing)>,
-    /// Whether a server has refused `multiRead`, as servers before 3.6 do. They also close the
+    /// Whether a server has refused `multiRead`. Servers older than 3.6 refuse it, and close the
     /// connection.
     no_multi_read: bool,
 }
@@ -85,7 +85,7 @@ impl HeldNodes {
 
     /// Records that a batch has failed. If the server refused `multiRead`, the next connection
     /// lists each node separately.
-    fn note(&self, error: &Error) {
+    fn record_failure(&self, error: &Error) {
         self.lock().no_multi_read |= matches!(error, Error::Unimplemented { .. });
     }
 
@@ -121,7 +121,7 @@ impl Session {
             for (batch, found) in batches {
                 let found = found
                     .await
-                    .inspect_err(|error| session.inner.held_nodes.note(error))?;
+                    .inspect_err(|error| session.inner.held_nodes.record_failure(error))?;
                 for ((_, on_missing), found) in batch.iter().zip(found) {
                     match found {
                         Err(Error::NoNode { .. }) => on_missing(),
@@ -219,10 +219,10 @@ impl Drop for CloseDelay {
 }
 
 impl Session {
-    /// Delays the close of this session on the servers, should it be lost, until the result is
-    /// dropped: so the next session can replace a node of this one while that node still exists.
-    /// The delay ends at most a third of the session timeout after the next session was opened, and
-    /// at most a session timeout after the loss.
+    /// If this session is lost, delays its close on the servers until the result is dropped, so
+    /// that the next session can replace a node of this session while the node still exists. The
+    /// delay ends at most a third of the session timeout after the next session was opened, and at
+    /// most a session timeout after the loss.
     ///
     /// Without a delay, the client closes a lost session as soon as it reaches a server, so that
     /// other clients need not wait until the servers delete its nodes.

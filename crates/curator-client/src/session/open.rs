@@ -132,8 +132,8 @@ impl Session {
             error => OpenFailure::new(server, error),
         })?;
         self.lease().probe_answered(sent);
-        // The replies were slow. The next two probes must be answered within the rest of the lease,
-        // so a new session is safer.
+        // If the replies were slow, too little of the lease is left for the next two probes, and a
+        // new session is safer.
         if self.lease().remaining() < self.timeout() / 2 {
             return Err(OpenFailure::new(
                 server,

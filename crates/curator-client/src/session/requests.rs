@@ -28,8 +28,9 @@ use crate::transport::{Answer, ConfirmedBy, translate};
 ///
 /// # Cancel safety
 ///
-/// Dropping it does not cancel the request: only its reply is lost. A `Request` that is neither
-/// awaited nor dropped keeps its session open on the server, even when the client is closed.
+/// Dropping a `Request` does not cancel the request: only its reply is lost. A `Request` that is
+/// neither awaited nor dropped keeps its session open on the server, even when the client is
+/// closed.
 #[must_use = "the request is sent, but only its reply shows whether it succeeded"]
 pub struct Request<T> {
     answer: Pin<Box<dyn Future<Output = Result<T>> + Send>>,
@@ -273,11 +274,11 @@ impl Session {
         async move {
             // The check is polled even if the probe fails: it notices a server that has refused
             // `multiRead` and closed the connection.
-            let (answer, check) = join(answer, OptionFuture::from(check)).await;
-            (
-                sent,
-                answer.and_then(|by| check.unwrap_or(Ok(())).map(|()| by)),
-            )
+            let result = match join(answer, OptionFuture::from(check)).await {
+                (Ok(_), Some(Err(error))) => Err(error),
+                (answer, _) => answer,
+            };
+            (sent, result)
         }
     }
 
@@ -300,7 +301,7 @@ impl Session {
     ) -> Request<T> {
         let limit = self.inner.options.max_request_size;
         if size > limit {
-            // The server would close the connection, again at each attempt.
+            // The server would close the connection at each attempt.
             return Request::failed(Error::RequestTooLarge {
                 operation,
                 path: path.clone(),
@@ -359,7 +360,7 @@ impl Session {
         let overdue = self.inner.timer.sleep(after);
         let mut ends = self.inner.end.subscribe();
         let mut answer = HoldUntilWoken::new(answer, permit);
-        // Polled now, because the caller may not poll the future before the reply arrives.
+        // Polled now, because the caller might not poll the future before the reply arrives.
         if let Some(answer) = (&mut answer).now_or_never() {
             return Request {
                 answer: Box::pin(ready(
@@ -389,7 +390,7 @@ async fn first_end(ends: &mut watch::Receiver<Option<SessionEnd>>) -> SessionEnd
     }
 }
 
-/// The path of a sequential node, formatted as the server does it.
+/// The path of a sequential node, in the server's format.
 fn numbered(operation: &'static str, prefix: &ZPath, sequence: i64) -> Result<ZPath> {
     let name = format!("{prefix}{sequence:010}");
     ZPath::on_server(&name).map_err(|error| Error::Unexpected {

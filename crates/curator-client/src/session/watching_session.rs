@@ -10,8 +10,8 @@ use crate::path::ZPath;
 /// session.
 ///
 /// It has no one-shot watches: on servers older than 3.9, a one-shot watch ends a recursive one on
-/// the same path (ZOOKEEPER-4466), and `zookeeper-client` is not safe with both. It makes the
-/// requests of a [`Session`].
+/// the same path (ZOOKEEPER-4466), and `zookeeper-client` is not safe with both. It wraps a
+/// [`Session`], and exposes only the requests below.
 #[derive(Debug, Clone)]
 pub struct WatchingSession {
     session: Session,
@@ -84,7 +84,7 @@ impl WatchingSession {
     async fn dropped_watches_removed(&self) {
         #[cfg(feature = "native")]
         {
-            // Not the link, which would keep the session open.
+            // Waits with the task and not with the link, which would keep the session open.
             let task = self.session.link().map(|link| link.task());
             if let Some(task) = task {
                 task.recursive_watches_settled().await;
