@@ -1,4 +1,4 @@
-//! The sessions of a client. One at a time is current.
+//! Gives access to a client's current session, and waits for its connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,8 +47,8 @@ impl Sessions {
         });
     }
 
-    /// Ends the current session for all handles, without waiting for the servers. Returns it,
-    /// unless it was lost before.
+    /// Ends the current session for all handles, without waiting for the servers. Returns the
+    /// session, unless it was lost before.
     pub(crate) fn finish(&self) -> Option<Session> {
         let session = self.current.borrow().clone()?;
         if let Some(link) = session.finish(SessionEnd::Closed) {
@@ -58,10 +58,14 @@ impl Sessions {
             drop(link);
             task.abort(LinkEnd::Closed);
         }
-        Some(session).filter(|session| session.end() == Some(SessionEnd::Closed))
+        if session.end() == Some(SessionEnd::Closed) {
+            Some(session)
+        } else {
+            None
+        }
     }
 
-    /// Waits until a session after the one of this epoch was opened.
+    /// Waits until a session with a later epoch than this was opened.
     pub(crate) async fn opened_after(&self, epoch: u64) {
         // The sender lives in `self`, so the channel cannot be closed.
         let _ = self

@@ -114,7 +114,8 @@ struct Inner {
 impl Inner {
     fn set(&mut self, state: ConnectionState) {
         if self.current != state {
-            (self.current, self.since) = (state, ClockInstant::now());
+            self.current = state;
+            self.since = ClockInstant::now();
         }
     }
 }

@@ -64,7 +64,7 @@ impl Supervisor {
     /// Keeps a session open until `drained` completes: the client is closing, and no work is left
     /// in the session.
     ///
-    /// The tasks of `worker` end with this future, also when it panics or is dropped.
+    /// The tasks of `worker` end with this future, even when it panics or is dropped.
     pub(crate) async fn run(self, drained: impl Future<Output = ()>, worker: JoinSet<()>) {
         // The drop of this set aborts its tasks.
         let _worker = worker;
@@ -94,7 +94,7 @@ impl Supervisor {
     }
 
     /// Returns whether the servers have confirmed that all sessions have ended; `None` if there was
-    /// none.
+    /// no session.
     async fn work(&self, mut drained: Pin<&mut impl Future<Output = ()>>) -> Option<bool> {
         let mut pending_closes = PendingCloses::new();
         // The number of sessions so far.
@@ -139,10 +139,11 @@ impl Supervisor {
     /// Adds the close of `session` on the servers to `pending_closes`. The close first waits for
     /// the [delays](Session::delay_close), and tries for as long as the session can be alive there.
     ///
-    /// If a server has opened another session instead of resuming `session`, `link` belongs to that
-    /// one. It has no nodes, so it is closed immediately; `session` itself cannot be closed.
+    /// If a server has opened another session instead of resuming `session`, `link` belongs to the
+    /// other session. That session has no nodes, so it is closed immediately; `session` itself
+    /// cannot be closed.
     fn start_close(&self, session: &Session, link: Link, pending_closes: &PendingCloses) {
-        // The servers round the timeout up to their next tick, and it is at least two ticks.
+        // The timeout is at least two ticks, and the servers round its end up to their next tick.
         let limit = session.timeout() * 3 / 2;
         let end = Deadline::after(limit);
         let session = session.clone();
@@ -152,7 +153,7 @@ impl Supervisor {
         let options = Arc::clone(&self.options);
         let timer = self.timer.clone();
         pending_closes.push(Box::pin(async move {
-            let delayed = async {
+            let longest_delay = async {
                 sessions.opened_after(session.epoch()).await;
                 timer.sleep(session.timeout() / 3).await;
             };
@@ -160,7 +161,7 @@ impl Supervisor {
                 biased;
                 () = session.close_permitted() => {}
                 () = closing.begun() => {}
-                () = delayed => {}
+                () = longest_delay => {}
                 () = timer.sleep(session.timeout()) => {}
                 () = ready(()), if is_another => {}
             }
@@ -240,9 +241,11 @@ impl Supervisor {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         let is_cut_short = !self.closing.has_finished();
-        // Before the session and the timers end: waiters check `closing` first.
+        // Called before the session and the timers end, because waiters check `closing` first.
         self.closing.cut_short(ClientEnd::RuntimeEnded);
-        if let Some(session) = self.sessions.finish().filter(|_| is_cut_short) {
+        if let Some(session) = self.sessions.finish()
+            && is_cut_short
+        {
             self.journal.cut_short(&session);
         }
         self.timer.end();
@@ -250,7 +253,7 @@ impl Drop for Supervisor {
     }
 }
 
-/// Without a session: panics, and the log in an outage. `model` tests the state machine.
+/// Tests panics, and the log in an outage. `model` tests the state machine.
 #[cfg(test)]
 mod tests {
     mod model;

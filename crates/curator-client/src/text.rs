@@ -1,6 +1,7 @@
-//! Values as text: `Debug` of errors, of handles and of the data of nodes, messages of panics, long
-//! text in the log, and durations in files and messages (`serde`). The public items are for the
-//! crates that are built on this one.
+//! Formats values as text: `Debug` of errors, handles and data of nodes, messages of panics, long
+//! text in the log, and durations in files and messages (`serde`).
+//!
+//! The public items are for the crates that are built on this one.
 
 use std::any::Any;
 use std::fmt::{self, Display, Formatter, Write as _};
@@ -13,8 +14,8 @@ use serde::de::{Unexpected, Visitor};
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Implements `Debug` of error types by the text of `Display`, on one line: a program whose `main`
-/// returns the error prints `Debug`, and so does `unwrap`.
+/// Implements `Debug` of error types with the text of `Display`, on one line: a program whose
+/// `main` returns the error prints `Debug`, and so does `unwrap`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_as_text {
@@ -54,7 +55,7 @@ pub fn write_text(error: &impl Display, f: &mut Formatter<'_>) -> fmt::Result {
         .chars()
         .try_for_each(|character| match character {
             control if control.is_control() => write!(f, "{}", control.escape_default()),
-            // Characters that a terminal interprets: also changes of the writing direction, and
+            // Other characters that a terminal interprets: changes of the writing direction, and
             // line separators.
             '\u{61c}'
             | '\u{200e}'
@@ -77,7 +78,7 @@ pub fn panic_message(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or("no message").to_owned()
 }
 
-/// The number of bytes, in place of the data of a node, which may be secret.
+/// The number of bytes, shown instead of the data of a node, which may be secret.
 pub(crate) struct Length(pub(crate) usize);
 
 impl fmt::Debug for Length {
@@ -86,7 +87,7 @@ impl fmt::Debug for Length {
     }
 }
 
-/// The data of a node, which may be secret: their `Debug` is their length.
+/// The data of a node, which may be secret: `Debug` shows only the length.
 #[derive(Clone)]
 pub(crate) struct Hidden(pub(crate) Arc<[u8]>);
 

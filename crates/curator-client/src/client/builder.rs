@@ -48,7 +48,8 @@ use crate::tls::TlsOptions;
 /// # }
 /// ```
 ///
-/// After Curator's `CuratorFrameworkFactory.Builder`, with the same default session and connection timeouts.
+/// After Curator's `CuratorFrameworkFactory.Builder`, with the same default session and connection
+/// timeouts.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(from = "Fields"))]
 #[must_use = "nothing happens before `start`, or before `connect` is awaited"]

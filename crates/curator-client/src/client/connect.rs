@@ -59,8 +59,8 @@ impl CuratorClientBuilder {
     ///
     /// # Panics
     ///
-    /// Panics outside a tokio runtime with timers; with `Transport::Native`, also on a runtime without
-    /// I/O.
+    /// Panics outside a tokio runtime with timers; with `Transport::Native`, also on a runtime
+    /// without I/O.
     pub fn start(self) -> Result<CuratorClient> {
         let client = self.validate()?;
         if runtime::event_loop_has_forked() {
@@ -102,8 +102,8 @@ impl CuratorClientBuilder {
     ///
     /// # Panics
     ///
-    /// Panics outside a tokio runtime with timers; with `Transport::Native`, also on a runtime without
-    /// I/O.
+    /// Panics outside a tokio runtime with timers; with `Transport::Native`, also on a runtime
+    /// without I/O.
     pub async fn connect(self) -> Result<CuratorClient> {
         let client = self.start()?;
         client.first_session().await?;

@@ -7,12 +7,12 @@
 //! whenever its reply arrives would keep all waiters out. So up to twice [`MAX_IN_FLIGHT`]
 //! pipelines can be in flight.
 //!
-//! A waiter may be one of many futures in one task, and not be polled. So a grant expires when it
-//! is not used before [`MAX_IN_FLIGHT`] further turns have ended. Until then it does not count as
-//! in flight: a caller that requests a turn while fewer than [`MAX_IN_FLIGHT`] pipelines are in
-//! flight gets it immediately. If waiters that are not polled have all the grants, each turn that
-//! ends wakes another waiter without a grant, which then requests a turn in the same way. When no
-//! pipeline is in flight, no turn will end, so all waiters are woken.
+//! A waiter may be one of many futures in one task, and might not be polled. So a grant expires
+//! when it is not used before [`MAX_IN_FLIGHT`] further turns have ended. Until then it does not
+//! count as in flight: a caller that requests a turn while fewer than [`MAX_IN_FLIGHT`] pipelines
+//! are in flight gets it immediately. If waiters that are not polled have all the grants, each turn
+//! that ends wakes another waiter without a grant, which then requests a turn in the same way. When
+//! no pipeline is in flight, no turn will end, so all waiters are woken.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -100,8 +100,8 @@ impl Waiter<'_> {
         let is_granted = self
             .id
             .is_some_and(|id| state.granted.remove(&id).is_some());
-        // A waker may drop its task, and so another waiter: no waker is dropped or woken while this
-        // is locked.
+        // Dropping or waking a waker may drop a task, and with it another waiter, which takes this
+        // lock. So wakers are dropped and woken after the lock is released.
         if !is_granted && state.in_flight >= MAX_IN_FLIGHT {
             let id = *self.id.get_or_insert_with(|| state.next_id());
             let replaced = state.waiting.insert(id, cx.waker().clone());
@@ -133,7 +133,9 @@ impl Drop for Waiter<'_> {
         };
         drop(state);
         drop(unused);
-        woken.into_iter().for_each(Waker::wake);
+        if let Some(waker) = woken {
+            waker.wake();
+        }
     }
 }
 
@@ -166,8 +168,8 @@ impl State {
         self.next - 1
     }
 
-    /// The next waiter to wake, if a turn is free. Also grants it the turn, unless earlier grants
-    /// cover all free turns.
+    /// Returns the next waiter to wake, if a turn is free. Also grants the waiter a turn, unless
+    /// earlier grants cover all free turns.
     fn next_waiter(&mut self) -> Option<Waker> {
         if self.in_flight >= MAX_IN_FLIGHT {
             return None;
@@ -181,7 +183,7 @@ impl State {
 }
 
 /// A future that holds `H` until it is woken for the first time after a poll, completes or is
-/// dropped: it releases what a request holds as soon as its reply has arrived, even if its future
+/// dropped: what a request holds is released as soon as its reply has arrived, even if the future
 /// is not polled then.
 ///
 /// One task may have thousands of futures, and poll none of them while it works on the result of

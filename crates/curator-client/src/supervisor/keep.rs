@@ -79,7 +79,8 @@ struct AnsweredProbe {
 }
 
 impl Kept<'_> {
-    /// Waits for the next event. `None`: check again whether the session has ended.
+    /// Waits for the next event. `None` means that the caller must check again whether the session
+    /// has ended.
     async fn next_event(
         &mut self,
         drained: Pin<&mut impl Future<Output = ()>>,
@@ -114,10 +115,12 @@ impl Kept<'_> {
             Change::Broken => Event::Broken,
             Change::Resumed(link, connect_sent) => {
                 self.session.replace_link(link);
-                // The server may have opened another session, or granted less time than before.
-                self.session
-                    .end()
-                    .map_or(Event::Resumed { connect_sent }, Event::Ended)
+                // The server may have opened another session, or granted a shorter timeout than
+                // before.
+                match self.session.end() {
+                    Some(end) => Event::Ended(end),
+                    None => Event::Resumed { connect_sent },
+                }
             }
         }
     }

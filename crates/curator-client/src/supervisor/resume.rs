@@ -1,4 +1,4 @@
-//! Keeps a connection of a session: when it breaks, resumes the session over another one. Also
+//! Watches the connection of a session: when it breaks, resumes the session over another one. Also
 //! closes a session on the servers.
 //!
 //! A session gets another connection only here, so every connection is checked: the session and the
@@ -69,15 +69,15 @@ impl Stage {
 pub(super) enum Change {
     Broken,
     /// The instant is a time before the connect request was sent. If the server has opened another
-    /// session instead, the link belongs to that one, and [`Session::replace_link`] ends the
-    /// session.
+    /// session instead, the link belongs to that other session, and [`Session::replace_link`] ends
+    /// this session.
     Resumed(Link, ClockInstant),
     /// The server has ended the session.
     EndedByServer(LinkEnd),
 }
 
 impl Connection {
-    /// For a session that has answered a probe over `link`.
+    /// Watches `link`, over which a probe of `session` was answered.
     pub(super) fn new(
         options: &Arc<SessionOptions>,
         timer: &Timer,
@@ -85,7 +85,8 @@ impl Connection {
         session: &Session,
         link: &Link,
     ) -> Self {
-        let (session, awaited) = (session.clone(), Arc::clone(session.lease().awaited_grant()));
+        let awaited = Arc::clone(session.lease().awaited_grant());
+        let session = session.clone();
         Self {
             granted: Granted::new(move |id, timeout| session.granted(id, timeout), awaited),
             options: Arc::clone(options),
@@ -173,8 +174,9 @@ async fn wait_until(timer: &Timer, deadline: Option<Deadline>) {
     }
 }
 
-/// Opens another connection for the session, immediately and then at the pace of `Unlimited`, until
-/// it succeeds or the session turns out to have ended. `journal` records the failures.
+/// Opens another connection for the session: immediately, and then with the pauses of `Unlimited`,
+/// until an attempt succeeds or a server reports that the session has ended. `journal` records the
+/// failures.
 async fn resume(
     options: Arc<SessionOptions>,
     timer: Timer,
@@ -281,7 +283,7 @@ pub(super) async fn close_session(
             // The supervisor no longer probes the session, so its probes no longer keep the
             // connection.
             link.keep(limit);
-            // Drops the last handle, except those in requests that were neither awaited nor
+            // Drops the last handle, except for handles in requests that were neither awaited nor
             // dropped. This sends the close request, even to a server whose replies do not arrive.
             drop(link);
             let end = tokio::select! {

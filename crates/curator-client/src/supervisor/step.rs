@@ -12,8 +12,8 @@ use crate::transport::{ConfirmedBy, LinkEnd};
 ///
 /// A *doubt* begins when the connection breaks or is replaced, and when a probe fails or is
 /// unanswered when the next one is due. Only the reply to a probe that was sent after the latest
-/// doubt began ends it. Probes are numbered over all connections of the session, so `first` is the
-/// first probe that was sent after the latest doubt.
+/// doubt ends the doubt. Probes are numbered over all connections of the session, and `first` is
+/// the first probe that was sent after the latest doubt.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum SessionState {
     /// The connection has answered a probe that was sent after the latest doubt. Published as
@@ -48,8 +48,8 @@ pub(super) struct Probes {
     awaited: Option<u64>,
     /// When the oldest probe after the last reply was sent.
     ///
-    /// The silence does not count from that reply: a process that was stopped has sent no probes
-    /// meanwhile, so at most a probe that was in flight is unanswered.
+    /// Silence does not count from the last reply: a process that was stopped has sent no probes
+    /// meanwhile, so at most one probe, which was in flight, is unanswered.
     silent_since: Option<ClockInstant>,
 }
 
@@ -113,18 +113,18 @@ pub(super) enum Action {
     },
     /// Publish `Suspended`.
     Suspend(Doubt),
-    /// Report [`Event::ProbeDue`] after this time, and at no time set before.
+    /// Report [`Event::ProbeDue`] after this time, instead of at a time that was set before.
     ScheduleProbe(Duration),
     SendProbe(u64),
-    /// End the connection, without the session.
+    /// End the connection, but not the session.
     EndConnection,
     LogResumed,
     LogUnauthenticated,
 }
 
 impl SessionState {
-    /// For a session that has answered a probe, and was just published as connected. The first
-    /// probe is to be scheduled after the [interval](Pace::interval).
+    /// The state of a session whose first probe was answered, and which was just published as
+    /// connected. The caller schedules the next probe after the [interval](Pace::interval).
     pub(super) fn opened() -> Self {
         let probes = Probes::after(0);
         Self::Confirmed { probes, first: 0 }
@@ -175,7 +175,7 @@ impl SessionState {
         if let Some(probes) = self.probes() {
             probes.answered(probe);
         }
-        // Also a reply over an earlier connection renews the lease, see `session_lease.rs`.
+        // Even a reply over an earlier connection renews the lease; see `session_lease.rs`.
         let mut actions = vec![Action::RenewLease { sent }];
         let next = match self {
             Self::Confirmed { probes, first } | Self::Doubted { probes, first }
@@ -190,7 +190,8 @@ impl SessionState {
                 first_over_connection,
                 connect_sent,
             } if probe >= first_over_connection => {
-                // Not before: an accepted connect proves nothing by itself, see `session_lease.rs`.
+                // Only now, because an accepted connect proves nothing by itself; see
+                // `session_lease.rs`.
                 actions.push(Action::MoveLease { connect_sent, by });
                 let ends_doubt = probe >= first;
                 actions.push(Action::Confirm { ends_doubt });
@@ -208,11 +209,10 @@ impl SessionState {
     fn failed(mut self, probe: u64, error: Error) -> (Self, Vec<Action>) {
         // The failure of an older probe does not count: a later probe was answered, or is still
         // waiting for its reply.
-        let awaited = self.probes().map(|probes| &mut probes.awaited);
-        if awaited
-            .and_then(|awaited| awaited.take_if(|awaited| *awaited <= probe))
-            .is_none()
-        {
+        let awaited = self
+            .probes()
+            .and_then(|probes| probes.awaited.take_if(|awaited| *awaited <= probe));
+        if awaited.is_none() {
             return (self, Vec::new());
         }
         let actions = vec![Action::Suspend(Doubt::ProbeFailed(error))];
