@@ -67,8 +67,8 @@ pub trait AclProvider: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// The identity, for an ACL, of the user who logs in with `authorization("digest",
-/// "user:password")`: ZooKeeper's scheme `digest`.
+/// The identity, for an ACL, of the user who logs in with
+/// `authorization("digest", "user:password")`: ZooKeeper's scheme `digest`.
 ///
 /// The identity contains a hash of user and password: writing an ACL for another user requires that
 /// user's password, and every client that may read the ACL sees the hash. The hash is SHA-1 without
@@ -131,8 +131,8 @@ impl Acls {
     }
 }
 
-/// What an identity may do with a node: a set of permissions, such as `Permission::READ |
-/// Permission::CREATE`.
+/// What an identity may do with a node: a set of permissions, such as
+/// `Permission::READ | Permission::CREATE`.
 ///
 /// After ZooKeeper's `ZooDefs.Perms`.
 ///

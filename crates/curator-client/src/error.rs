@@ -321,7 +321,7 @@ pub enum Error {
     /// requires permission from the ACL of its parent; other operations, from the node's own ACL.
     #[error(
         "{operation} {path}: permission denied by the {}'s ACL",
-        with_acl(operation)
+        checked_node(operation)
     )]
     NoAuth {
         /// The operation.
@@ -462,7 +462,7 @@ fn within(after: Duration) -> String {
 }
 
 /// The node whose ACL the server checks: the operation's node, or its parent.
-fn with_acl(operation: &str) -> &'static str {
+fn checked_node(operation: &str) -> &'static str {
     match operation {
         "create" | "delete" => "parent",
         _ => "node",

@@ -101,9 +101,9 @@ impl Janitor {
     }
 
     /// Deletes nodes of `session`, several in one transaction. The request is sent before this
-    /// returns, which needs no runtime. Each node is then pending, or refused, individually.
+    /// returns, which needs no runtime. Each node is then listed separately, as pending or refused.
     ///
-    /// Holds `keep_alive` until all nodes are deleted or refused. For watches on the nodes:
+    /// Holds `keep_alive` until all nodes are deleted or refused. Use it for watches on the nodes:
     /// dropping a watch earlier would cost a request to remove it from the server.
     pub fn delete_owned(
         &self,
@@ -198,7 +198,7 @@ impl Janitor {
 
     /// Promises a delete: if the promise is dropped unsettled, the janitor deletes the node. Until
     /// then the delete counts as pending, so that a closing client waits for the caller that made
-    /// the promise. With `is_tree`, the nodes below are deleted too.
+    /// the promise. If `is_tree` is true, the nodes below are deleted too.
     pub(crate) fn promise(&self, path: &ZPath, is_tree: bool) -> Promise {
         let id = Some(self.ledger.add(path, None));
         Promise {

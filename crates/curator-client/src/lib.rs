@@ -43,7 +43,7 @@
 //! # Log
 //!
 //! Events are emitted with [`tracing`]. They have the field `client`, the
-//! [name](CuratorClientBuilder::name) of the client, except those about a single socket. At `info`
+//! [name](CuratorClientBuilder::name) of the client, except events about a single socket. At `info`
 //! there is one event for each change of the client's session. Session ids are written as in
 //! ZooKeeper's own log.
 //!

@@ -247,7 +247,7 @@ mod measured {
             };
             if let Some((count, oldest)) = before {
                 self.pending_count -= count;
-                if pending.is_none_or(|(_, now)| now != oldest) {
+                if pending.is_none_or(|(_, new_oldest)| new_oldest != oldest) {
                     self.oldest.remove(&(oldest, client));
                 }
             }
@@ -331,7 +331,7 @@ mod measured {
         fn the_oldest_pending_delete_of_all_clients_is_known() {
             let mut clients = Clients::default();
             let seconds = Duration::from_secs;
-            let mut after = |client, pending: Option<(usize, u64)>| {
+            let mut sums_after = |client, pending: Option<(usize, u64)>| {
                 clients.set_pending(
                     client,
                     pending.map(|(count, oldest)| (count, seconds(oldest))),
@@ -341,13 +341,13 @@ mod measured {
                     clients.oldest.first().map(|(oldest, _)| oldest.as_secs()),
                 )
             };
-            assert_eq!(after(1, Some((1, 10))), (1, Some(10)));
-            assert_eq!(after(2, Some((2, 5))), (3, Some(5)));
-            assert_eq!(after(2, Some((1, 5))), (2, Some(5)));
-            assert_eq!(after(2, Some((1, 20))), (2, Some(10)));
-            assert_eq!(after(1, None), (1, Some(20)));
-            assert_eq!(after(1, None), (1, Some(20)));
-            assert_eq!(after(2, None), (0, None));
+            assert_eq!(sums_after(1, Some((1, 10))), (1, Some(10)));
+            assert_eq!(sums_after(2, Some((2, 5))), (3, Some(5)));
+            assert_eq!(sums_after(2, Some((1, 5))), (2, Some(5)));
+            assert_eq!(sums_after(2, Some((1, 20))), (2, Some(10)));
+            assert_eq!(sums_after(1, None), (1, Some(20)));
+            assert_eq!(sums_after(1, None), (1, Some(20)));
+            assert_eq!(sums_after(2, None), (0, None));
         }
     }
 }

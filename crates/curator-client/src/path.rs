@@ -160,7 +160,8 @@ impl ZPath {
     /// ```
     /// use curator_client::ZPath;
     ///
-    /// let (path, namespace) = (ZPath::on_server("/locks/a")?, ZPath::on_server("/shop")?);
+    /// let path = ZPath::on_server("/locks/a")?;
+    /// let namespace = ZPath::on_server("/shop")?;
     /// let full = path.prefixed_by(&namespace);
     /// assert_eq!(full.as_str(), "/shop/locks/a");
     /// assert_eq!(full.strip_prefix(&namespace), Some(path));

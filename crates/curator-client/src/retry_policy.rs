@@ -237,7 +237,7 @@ pub struct RetryNTimes {
 }
 
 impl RetryNTimes {
-    /// Allows at most `n` retries, with a wait of `sleep_between` before each. With `n` = 0, there
+    /// Allows at most `n` retries, with a wait of `sleep_between` before each. If `n` is 0, there
     /// is only the first attempt.
     ///
     /// # Errors
@@ -735,7 +735,8 @@ mod tests {
         fn the_exponential_delay_stays_within_its_bounds(
             base in 1_u64..=86_400_000, more in 0_u64..=86_400_000, retries in any::<u32>(), random in any::<u64>(),
         ) {
-            let (base, cap) = (Duration::from_millis(base), Duration::from_millis(base + more));
+            let cap = Duration::from_millis(base + more);
+            let base = Duration::from_millis(base);
             let delay = exponential_delay(base, cap, retries, random);
             prop_assert!(base <= delay && delay <= cap);
             if retries < 29 {

@@ -65,7 +65,7 @@ impl Sessions {
         }
     }
 
-    /// Waits until a session with a later epoch than this was opened.
+    /// Waits until a session with a later epoch than `epoch` was opened.
     pub(crate) async fn opened_after(&self, epoch: u64) {
         // The sender lives in `self`, so the channel cannot be closed.
         let _ = self

@@ -31,8 +31,8 @@ impl CuratorClientBuilder {
     /// Until the first session, the client's state is [`Connecting`](ConnectionState::Connecting),
     /// and its operations wait for a session as they do during an outage: each attempt no longer
     /// than the connection timeout, with the retry policy between attempts.
-    /// [`CuratorClient::wait_connected`] waits for the first session, and
-    /// [`connect`](Self::connect) does both. The client keeps trying even if the servers refuse its
+    /// [`CuratorClient::wait_connected`] waits for the first session; [`connect`](Self::connect)
+    /// creates a client and waits. The client keeps trying even if the servers refuse its
     /// credentials, or TLS fails with all of them.
     ///
     /// After Curator's `CuratorFramework.start()`.
@@ -91,7 +91,7 @@ impl CuratorClientBuilder {
     ///
     /// The errors of [`start`](Self::start) immediately; [`Error::ConnectRefused`] as soon as a
     /// server refuses the credentials; [`Error::TlsFailed`] as soon as all servers have been tried
-    /// and TLS has failed with each of them, by a problem that retries cannot solve;
+    /// and TLS has failed with each of them because of a problem that retries cannot solve;
     /// [`Error::ConnectFailed`] when the policy allows no further attempt, with the failure of each
     /// server.
     ///

@@ -44,7 +44,8 @@ impl fmt::Display for PendingDelete {
 /// unfinished ones when the client ends.
 const MOST_LOGGED: usize = 10;
 
-/// The interval in which at most `MOST_LOGGED` refused deletes are logged. It begins with a line.
+/// The interval in which at most `MOST_LOGGED` refused deletes are logged at `warn`. It begins with
+/// the first of them.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The deletes that are pending or refused, by id.
@@ -242,11 +243,11 @@ impl Ledger {
 
     /// Records that the server refuses the delete.
     pub(super) fn refused(&self, id: u64, error: &Error) {
-        self.note(id, error);
+        self.set_last_error(id, error);
         self.mark_refused(id);
     }
 
-    pub(super) fn note(&self, id: u64, error: &Error) {
+    pub(super) fn set_last_error(&self, id: u64, error: &Error) {
         if let Some(entry) = self.lock().pending.get_mut(&id) {
             entry.delete.last_error = Some(error.clone());
         }

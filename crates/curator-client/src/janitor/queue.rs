@@ -188,7 +188,9 @@ impl Worker {
                 }
             });
             let Err(error) = attempt.await else { return };
-            ids.iter().for_each(|(_, id)| self.ledger.note(*id, &error));
+            for (_, id) in &ids {
+                self.ledger.set_last_error(*id, &error);
+            }
             if deletion.session().end().is_some() {
                 // The end of the session removes the nodes.
                 ids.iter().for_each(|(_, id)| self.ledger.remove(*id));
@@ -209,7 +211,7 @@ impl Worker {
             let Err(error) = self.attempt(&mut delete).await else {
                 break;
             };
-            self.ledger.note(id, &error);
+            self.ledger.set_last_error(id, &error);
             if delete
                 .session()
                 .is_some_and(|session| session.end().is_some())

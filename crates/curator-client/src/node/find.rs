@@ -1,5 +1,4 @@
-//! Protected names, and the search by them for the nodes of this client whose create was not
-//! answered.
+//! Protected names, and finding a client's nodes by them when the reply to their create was lost.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Finds nodes whose create was not answered, by their protected names.
+//! Finds nodes by their protected names when the reply to their create was lost.
 //!
 //! The types that operations on nodes take and return are also exported here, as in the crate's
 //! root.

@@ -86,10 +86,10 @@ impl<B: Backoff + Clone + Send + Sync + 'static> RetryPolicy for BackoffRetry<B>
             delay = backoff.next_backoff()?;
         }
         let delay = delay.min(LONGEST_SLEEP);
-        let in_time = self
+        let is_in_time = self
             .max_elapsed
             .is_none_or(|max| failed.elapsed().saturating_add(delay) <= max);
-        in_time.then_some(delay)
+        is_in_time.then_some(delay)
     }
 }
 

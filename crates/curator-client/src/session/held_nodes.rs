@@ -108,22 +108,22 @@ impl Session {
             .into_iter()
             .map(|batch| {
                 let paths = batch.iter().map(|(path, _)| path);
-                let found = if multi_read {
+                let listed = if multi_read {
                     self.list_together(link, paths)
                 } else {
                     self.list_each(link, paths)
                 };
-                (batch, found)
+                (batch, listed)
             })
             .collect();
         let session = self.clone();
         async move {
-            for (batch, found) in batches {
-                let found = found
+            for (batch, listed) in batches {
+                let results = listed
                     .await
                     .inspect_err(|error| session.inner.held_nodes.record_failure(error))?;
-                for ((_, on_missing), found) in batch.iter().zip(found) {
-                    match found {
+                for ((_, on_missing), result) in batch.iter().zip(results) {
+                    match result {
                         Err(Error::NoNode { .. }) => on_missing(),
                         // The node exists, even if this client is not permitted to list it.
                         Ok(()) | Err(Error::NoAuth { .. }) => {}
@@ -156,7 +156,7 @@ impl Session {
         batches
     }
 
-    fn list_together<'p>(&self, link: &Link, paths: impl Iterator<Item = &'p ZPath>) -> Found {
+    fn list_together<'p>(&self, link: &Link, paths: impl Iterator<Item = &'p ZPath>) -> Listed {
         let answer = link.read_all(paths.map(list).collect());
         let answer = self.answer_to(MULTI_READ, &ZPath::root(), answer, self.inner.timeout, ());
         async move {
@@ -169,7 +169,7 @@ impl Session {
         .boxed()
     }
 
-    fn list_each<'p>(&self, link: &Link, paths: impl Iterator<Item = &'p ZPath>) -> Found {
+    fn list_each<'p>(&self, link: &Link, paths: impl Iterator<Item = &'p ZPath>) -> Listed {
         let answers: Vec<_> = paths
             .map(|path| {
                 self.answer_to(
@@ -192,7 +192,8 @@ impl Session {
     }
 }
 
-type Found = BoxFuture<'static, Result<Vec<Result<()>>>>;
+/// The results of one batch: one for each node, or an error of the whole batch.
+type Listed = BoxFuture<'static, Result<Vec<Result<()>>>>;
 
 /// The cheapest request that shows whether an ephemeral node exists: an ephemeral node has no
 /// children, so the reply is small.

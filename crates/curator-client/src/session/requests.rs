@@ -178,6 +178,7 @@ impl Session {
             .map_or_else(ZPath::root, |operation| operation.path().clone());
         let size = operations.iter().map(TransactionOperation::size).sum();
         self.send_sized(TRANSACTION, &path, size, |link| link.transact(operations))
+            // The reply contains a `Result`, which becomes the result of the request.
             .map(std::convert::identity)
     }
 
@@ -239,6 +240,7 @@ impl Session {
         let path = first.path().clone();
         let size = operations.iter().map(ReadOperation::size).sum();
         self.send_sized(MULTI_READ, &path, size, |link| link.read_all(operations))
+            // The reply contains a `Result`, which becomes the result of the request.
             .map(std::convert::identity)
     }
 

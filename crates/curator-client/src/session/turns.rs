@@ -124,8 +124,8 @@ impl Drop for Waiter<'_> {
         let Some(id) = self.id else { return };
         let mut state = self.turns.lock();
         let unused = state.waiting.remove(&id);
-        // This waiter has been woken, and passes the wake on to the next one.
         let woken = if unused.is_none() {
+            // This waiter was woken but has not taken a turn, so the next waiter is woken instead.
             state.granted.remove(&id);
             state.next_waiter()
         } else {
@@ -150,6 +150,7 @@ impl Drop for Turn {
             .retain(|_, granted_at| ended - *granted_at < MAX_IN_FLIGHT);
         let woken = state.next_waiter();
         let others = if state.in_flight == 0 {
+            // No turn is left that could end and wake a waiter.
             mem::take(&mut state.waiting)
         } else {
             BTreeMap::new()
@@ -378,7 +379,7 @@ mod tests {
         assert!(parked.last_mut().unwrap().poll().is_none());
     }
 
-    /// Otherwise a task that requests another turn whenever its reply arrives would keep all others
+    /// A task that requests another turn whenever its reply arrives must not keep all others
     /// waiting.
     #[test]
     fn callers_that_pass_a_waiter_do_not_take_its_grant() {

@@ -22,8 +22,8 @@ impl WatchingSession {
         Self { session }
     }
 
-    /// Sets a watch on a node and everything below it; the node need not exist. Waits until other
-    /// watches of the session are set or removed. Needs ZooKeeper 3.6 or newer.
+    /// Sets a watch on a node and everything below it; the node need not exist. First waits until
+    /// no other watch of the session is being set or removed. Needs ZooKeeper 3.6 or newer.
     ///
     /// Sends one request, and one more before it if a watch was removed since the last confirmed
     /// request.

@@ -53,7 +53,7 @@ pub(super) struct Probes {
     silent_since: Option<ClockInstant>,
 }
 
-/// The times of a session that do not change.
+/// The timing of a session, which does not change.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     /// The time between two probes.
@@ -67,8 +67,8 @@ pub(super) struct Pace {
 pub(super) enum Event {
     /// The client is closing, and no work is left in the session.
     Drained,
-    /// The session has ended here: the lease has ended, or a server has granted another session or
-    /// less time.
+    /// The session has ended in this client: the lease has ended, or a server has granted another
+    /// session or a shorter timeout.
     Ended(SessionEnd),
     /// The server has ended the session.
     EndedByServer(LinkEnd),
@@ -91,7 +91,7 @@ pub(super) enum Event {
     ProbeDue,
 }
 
-/// What the supervisor has to do, in this order.
+/// What the supervisor must do. It carries out the actions of a step in order.
 #[derive(Debug, Clone)]
 pub(super) enum Action {
     /// Send no request until [`Action::Confirm`]: this comes before there is another connection, so
