@@ -63,7 +63,7 @@ pub enum SessionEnd {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientEnd {
-    /// Its runtime has shut down.
+    /// The client's runtime has shut down.
     RuntimeEnded,
     /// The task that keeps the client's session alive has panicked, which is a bug.
     Panicked {
@@ -158,7 +158,7 @@ pub enum Error {
     },
     /// A server was reached, but refuses this client: the client's credentials are wrong, or
     /// missing although the server requires them, or the server has accepted the client as
-    /// anonymous although it authenticates by SASL.
+    /// anonymous although the client authenticates with SASL.
     #[error("{connect_string:?} refuses this client: {cause}")]
     ConnectRefused {
         /// Where the client tried to connect.

@@ -28,9 +28,9 @@ const MOST_RECOVERIES: usize = 3;
 /// Decides which failures of a background task to log, for recipes.
 ///
 /// A failure that was not logged in the present interval is logged immediately; a known one when
-/// the interval ends. The first interval is a minute, and each one is twice the previous one, up to
-/// an hour. Two texts are the same failure if they differ only in numbers and ids, decimal or
-/// hexadecimal. At most 8 failures are logged immediately in one interval.
+/// the interval ends. The first interval is a minute, and each further one is twice the previous
+/// one, up to an hour. Two texts are the same failure if they differ only in numbers and ids,
+/// decimal or hexadecimal. At most 8 failures are logged immediately in one interval.
 ///
 /// A [recovery](Self::recovered) is logged immediately, if its failure was logged. The next failure
 /// then counts as new, and the interval ends within a minute. After three recoveries in one
@@ -88,13 +88,12 @@ impl FailureLog {
             *self = Self::default();
         }
         let failure = key(failure);
-        let start = Failing {
+        let failing = self.failing.get_or_insert(Failing {
             since: now,
             failures: 0,
             latest: failure,
             is_logged: false,
-        };
-        let failing = self.failing.get_or_insert(start);
+        });
         failing.failures += 1;
         failing.latest = failure;
         if self.interval_end.is_none_or(|end| now >= end) {
@@ -138,7 +137,7 @@ impl FailureLog {
             is_logged,
             ..
         } = self.failing.take()?;
-        // The next failure starts over, unless it follows within a minute.
+        // The present interval ends within a minute, and the next one is short again.
         self.next_interval = FIRST_INTERVAL;
         self.interval_end = self.interval_end.map(|end| end.min(now + FIRST_INTERVAL));
         if is_logged {

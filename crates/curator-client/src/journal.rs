@@ -433,7 +433,7 @@ impl fmt::Display for Id<'_> {
     }
 }
 
-/// A duration, rounded to milliseconds.
+/// A duration, rounded down to whole milliseconds.
 struct Rounded(Duration);
 
 impl fmt::Debug for Rounded {

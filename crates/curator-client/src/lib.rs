@@ -62,16 +62,18 @@
 //! it is repeated once a minute. Its fields are `lasted` and `cause`, which names each server and
 //! its failure. The other events at `warn` mean that a node could not be deleted, that the runtime
 //! ended before the client was closed, or that a server sends faster than the client can read;
-//! `error` means that the client's task has panicked. `debug` has each attempt to connect, each
-//! failed probe and each retry; `trace` has each request, with its path and size. Data, credentials
-//! and session passwords are never logged.
+//! `error` means that the client's task has panicked. `debug` has each attempt to connect that
+//! fails with a new cause, each failed probe and each retry; `trace` has the other failed attempts
+//! to connect, and each request, with its path and size. Data, credentials and session passwords
+//! are never logged.
 //!
 //! The crate `zookeeper-client` also logs every connection, at `info` and `warn`. A filter such as
 //! `info,zookeeper_client=error` hides these events.
 //!
 //! # Features
 //!
-//! `zookeeper-client` is enabled by default. One of the two transports must be enabled.
+//! `zookeeper-client` is enabled by default. At least one of the two transports, `native` and
+//! `zookeeper-client`, must be enabled.
 //!
 //! - `backoff`: `BackoffRetry`, which makes retry policies from the curves of the crate `backoff`.
 //!   That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012,
@@ -93,8 +95,8 @@
 //!
 //! # Versions
 //!
-//! The types of other crates in the public API, and what a new version may change:
-//! `docs/stability.md` in the repository.
+//! `docs/stability.md` in the repository lists the types of other crates in the public API, and
+//! describes what a new version may change.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Every public type is `non_exhaustive`, or states why it is exhaustive.

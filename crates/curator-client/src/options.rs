@@ -123,8 +123,8 @@ impl SessionOptions {
         }
     }
 
-    /// Whether the client authenticates by SASL. If so, the first probe of each connection verifies
-    /// that the server has not accepted the client as anonymous.
+    /// Whether the client authenticates with SASL. If so, the first probe of each connection
+    /// verifies that the server has not accepted the client as anonymous.
     pub(crate) fn uses_sasl(&self) -> bool {
         #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
         {

@@ -178,10 +178,10 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets the policy for retries of failed operations, including
-    /// [`connect`](Self::connect). Defaults to `ExponentialBackoffRetry` with a base of 100 ms and
-    /// 3 retries. [`using_retry_policy`](crate::CuratorClient::using_retry_policy) sets another one
-    /// for a single lock or recipe.
+    /// Sets the policy for retries of failed operations, including [`connect`](Self::connect).
+    /// Defaults to `ExponentialBackoffRetry` with a base of 100 ms and 3 retries.
+    /// [`using_retry_policy`](crate::CuratorClient::using_retry_policy) sets another policy for a
+    /// single lock or recipe.
     pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
         self.retry_policy = Some(Arc::new(policy));
         self
@@ -198,7 +198,8 @@ impl CuratorClientBuilder {
     /// Sets the ACL of nodes that are created without one. By default, every client has all
     /// permissions.
     pub fn default_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Self {
-        (self.default_acl, self.acl_provider) = (Some(acl.into()), None);
+        self.default_acl = Some(acl.into());
+        self.acl_provider = None;
         self
     }
 
@@ -234,7 +235,7 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Authenticates every connection of this client by SASL. Needs the feature `sasl-digest-md5`
+    /// Authenticates every connection of this client with SASL. Needs the feature `sasl-digest-md5`
     /// or `sasl-gssapi`.
     ///
     /// If a server refuses the credentials, or accepts the client as anonymous,

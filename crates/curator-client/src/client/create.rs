@@ -59,7 +59,8 @@ impl CreateBuilder {
     }
 
     /// Puts `_c_<uuid>-` before the name, so that the node can be found when the reply to its
-    /// create is lost. Only a protected create is retried after an unknown outcome.
+    /// create is lost. Without protection or [`or_set_data`](Self::or_set_data), a create is not
+    /// retried after an unknown outcome.
     pub fn with_protection(mut self) -> Self {
         self.protection = true;
         self
