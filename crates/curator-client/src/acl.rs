@@ -40,9 +40,12 @@ use crate::path::ZPath;
 ///     }
 ///
 ///     fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
-///         let for_all = Acl::new(Permission::ALL, self.service.clone());
-///         let reading = Acl::new(Permission::READ, self.operators.clone());
-///         path.as_str().starts_with("/shop/status/").then(|| [for_all, reading].into())
+///         if !path.as_str().starts_with("/shop/status/") {
+///             return None;
+///         }
+///         let service = Acl::new(Permission::ALL, self.service.clone());
+///         let operators = Acl::new(Permission::READ, self.operators.clone());
+///         Some([service, operators].into())
 ///     }
 /// }
 ///

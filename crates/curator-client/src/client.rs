@@ -143,8 +143,8 @@ impl CuratorClient {
         }
     }
 
-    /// Waits until [`close`](Self::close) is called on any clone, or the client ends otherwise.
-    /// Returns the error that all calls return from then on: [`Error::Closed`],
+    /// Waits until [`close`](Self::close) is called on any clone, or the client ends for another
+    /// reason. Returns the error that all calls return from then on: [`Error::Closed`],
     /// [`Error::ClientEnded`], or [`Error::Forked`].
     ///
     /// # Cancel safety

@@ -254,7 +254,7 @@ mod tests {
 
     use super::*;
 
-    /// The seconds of the failures that are logged.
+    /// Reports these failures to `log`, and returns the seconds of the logged ones.
     fn lines(
         log: &mut FailureLog,
         start: Instant,

@@ -1,7 +1,7 @@
 //! Records the session events of a client, for its log, errors and health checks.
 //!
-//! All log events of this crate at `info` are emitted here, one for each change; at `warn`, the
-//! causes of an outage. `docs/production.md` explains them to operators.
+//! All log events of this crate at `info` are emitted here, one for each change, and the events at
+//! `warn` about an outage. `docs/production.md` explains them to operators.
 
 use std::convert::Infallible;
 use std::fmt;

@@ -44,7 +44,7 @@ impl CuratorClient {
     }
 
     /// Like [`persistent_retrier`](Self::persistent_retrier), with pauses of up to 10 s: for a
-    /// request that the server may refuse until a person has repaired the cause.
+    /// request that the server may refuse until an operator has repaired the cause.
     #[must_use]
     pub fn patient_retrier(&self) -> Retrier {
         self.retrier_with(Arc::new(Patient))

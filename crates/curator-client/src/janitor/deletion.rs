@@ -132,10 +132,11 @@ impl Deletion {
     async fn attempt_one_by_one(&mut self, mut settle: impl FnMut(&ZPath, Deleted)) -> Result<()> {
         let requests: Vec<_> = match self.sent.take() {
             Some(sent) => vec![sent],
-            None => {
-                let nodes = self.left.iter();
-                nodes.map(|node| self.session.delete(node, None)).collect()
-            }
+            None => self
+                .left
+                .iter()
+                .map(|node| self.session.delete(node, None))
+                .collect(),
         };
         let was_in_doubt = self.in_doubt;
         let mut failed = None;

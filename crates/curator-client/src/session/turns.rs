@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_passes_waiters_that_do_not_use_their_grants() {
+    fn a_caller_overtakes_waiters_that_do_not_use_their_grants() {
         let turns = Arc::default();
         let mut in_flight = all_in_flight(&turns);
         let mut parked: Vec<_> = (0..3 * MAX_IN_FLIGHT)
@@ -366,23 +366,23 @@ mod tests {
         in_flight.clear();
         assert_eq!(waiting.wakes(), 1);
         drop(waiting.poll().unwrap());
-        // All waiters that were passed have been woken, and can still get turns.
+        // All waiters that were overtaken have been woken, and can still get turns.
         assert_eq!(
             parked.iter().filter(|parked| parked.wakes() > 0).count(),
             parked.len()
         );
-        let passed: Vec<_> = parked[..MAX_IN_FLIGHT]
+        let overtaken: Vec<_> = parked[..MAX_IN_FLIGHT]
             .iter_mut()
             .map(|parked| parked.poll().unwrap())
             .collect();
-        assert_eq!(turns.lock().in_flight, passed.len());
+        assert_eq!(turns.lock().in_flight, overtaken.len());
         assert!(parked.last_mut().unwrap().poll().is_none());
     }
 
     /// A task that requests another turn whenever its reply arrives must not keep all others
     /// waiting.
     #[test]
-    fn callers_that_pass_a_waiter_do_not_take_its_grant() {
+    fn callers_that_overtake_a_waiter_do_not_take_its_grant() {
         let turns = Arc::default();
         let mut in_flight = all_in_flight(&turns);
         let mut waiters: Vec<_> = (0..3).map(|_| Requester::waiting(&turns)).collect();
