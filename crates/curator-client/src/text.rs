@@ -97,8 +97,8 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// The first 1,000 characters of a text, followed by `…` if it is longer. Costs nothing until it is
-/// written.
+/// The first characters of a text, followed by `…` if it is longer: 1,000, or the precision of the
+/// format. Costs nothing until it is written.
 #[derive(Debug)]
 #[expect(
     clippy::exhaustive_structs,
@@ -106,17 +106,18 @@ impl fmt::Debug for Hidden {
 )]
 pub struct Truncated<T>(pub T);
 
-/// The maximum length, in characters.
+/// The default length, in characters.
 const LONGEST: usize = 1_000;
 
 impl<T: Display> Display for Truncated<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let limit = f.precision().unwrap_or(LONGEST);
         let text = self.0.to_string();
-        let is_whole = text.chars().nth(LONGEST).is_none();
+        let is_whole = text.chars().nth(limit).is_none();
         if is_whole {
             f.write_str(&text)
         } else {
-            write!(f, "{text:.LONGEST$}…")
+            write!(f, "{text:.limit$}…")
         }
     }
 }
@@ -210,6 +211,7 @@ mod tests {
             Truncated(format!("{text}é")).to_string(),
             format!("{text}…")
         );
+        assert_eq!(format!("{:.2}", Truncated("éàü")), "éà…");
     }
 
     #[cfg(feature = "serde")]

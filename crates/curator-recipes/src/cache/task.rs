@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use curator_client::source::watch;
-use curator_client::text::Truncated;
 use curator_client::{
     ConnectionStates, CuratorClient, Deadline, Error, FailureLog, Recovery, RecursiveWatch, Result,
     TreeEvent, WatchingClient, WatchingSession, source,
@@ -21,6 +20,7 @@ use super::tree::Tree;
 use super::{CacheError, CuratorCache, CuratorCacheBuilder};
 use crate::task::RecipeTask;
 use crate::task::follow::{Followed, Follower};
+use crate::task::report::Truncated;
 
 /// The most changed nodes to record for a small cache. If there are more, everything is read again.
 const MAX_CHANGES: usize = 65_536;

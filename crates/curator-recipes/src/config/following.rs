@@ -8,7 +8,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use curator_client::source::watch;
-use curator_client::text::Truncated;
 use curator_client::{
     CuratorClient, Error as ClientError, Recovery, Result, Session, Watch, WatchEvent, ZPath,
 };
@@ -18,7 +17,7 @@ use super::decoder::{Decoder, IfAbsent};
 use super::{ConfigError, ConfigStatus};
 use crate::codec::unquoting;
 use crate::task::follow::{Followed, Follower, fired};
-use crate::task::report::{EventFailures, ReportedState as _, StateSender};
+use crate::task::report::{EventFailures, ReportedState as _, StateSender, Truncated};
 
 /// A config's node, followed in the client's current session.
 pub(super) struct Following<T> {

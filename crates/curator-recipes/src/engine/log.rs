@@ -8,7 +8,6 @@ use std::fmt::{self, Display, Formatter};
 use std::mem;
 use std::time::Instant;
 
-use curator_client::text::Truncated;
 use curator_client::{
     CuratorClient, Deadline, Error as ClientError, FailureLog, Session, SessionEnd, ZPath, source,
 };
@@ -19,6 +18,7 @@ use super::meter::{HoldEnded, Meter, NotAcquired};
 use crate::error::{Error, LockLost, LossReason};
 use crate::fencing::FencingToken;
 use crate::owner::OwnerId;
+use crate::task::report::Truncated;
 use crate::wait::Wait;
 
 /// The lock that a log entry names.

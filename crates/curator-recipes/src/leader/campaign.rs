@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use curator_client::source::watch;
-use curator_client::text::Truncated;
 use curator_client::{
     ConnectionState, CuratorClient, Error as ClientError, FailureLog, Recovery, ZPath, source,
 };
@@ -16,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::lock::InterProcessMutex;
 use crate::lock::guard::LockGuard;
 use crate::owner::OwnerId;
+use crate::task::report::Truncated;
 
 /// What the user has commanded the task to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,6 @@
 use std::pin::pin;
 
 use curator_client::source::watch;
-use curator_client::text::Truncated;
 use curator_client::{
     CuratorClient, Error as ClientError, FailureLog, NodePath, Recovery, Session, Watch,
     WatchEvent, ZPath, debug_line, source,
@@ -20,6 +19,7 @@ use crate::lock::Participant;
 use crate::lock::participants::{Listed, Numbers};
 use crate::task::RecipeTask;
 use crate::task::follow::fired;
+use crate::task::report::Truncated;
 
 /// The leader, as reported by a [`LeaderObserver`].
 #[derive(Debug, Clone, PartialEq, Eq)]

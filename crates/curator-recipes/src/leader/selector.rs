@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use curator_client::source::watch;
-use curator_client::text::{Truncated, panic_message};
+use curator_client::text::panic_message;
 use curator_client::{
     CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, Recovery, ZPath,
     debug_as_text, debug_line, source,
@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::lock::{InterProcessMutex, Participant};
 use crate::owner::OwnerId;
 use crate::task::check_fork;
+use crate::task::report::Truncated;
 
 /// A term whose job ends sooner is short: a pause follows.
 const SHORT_TERM: Duration = Duration::from_secs(10);

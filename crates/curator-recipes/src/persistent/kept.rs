@@ -6,7 +6,6 @@ use std::mem;
 use std::sync::Arc;
 
 use curator_client::source::watch;
-use curator_client::text::Truncated;
 use curator_client::{
     CloseDelay, CuratorClient, Error, FailureLog, Outcome, ProtectionId, Recovery, Result, Session,
     Stat, Watch, WatchEvent, ZPath, source,
@@ -17,6 +16,7 @@ use super::PersistentNodeBuilder;
 use super::claims::{Adopts, Claims, ConfirmedInClient, Node, Owner, Recognition};
 use super::state::{Command, Contents, PersistentNodeState, Reporter};
 use crate::task::follow::Followed;
+use crate::task::report::Truncated;
 
 /// How often the node is created and found missing, or written and found changed, before a pause.
 const ROUNDS: u32 = 16;

@@ -5,11 +5,10 @@ use std::mem;
 use std::sync::Arc;
 
 use curator_client::source::watch;
-use curator_client::text::Truncated;
 use curator_client::{CuratorClient, Error as ClientError, Recovery, ZPath};
 
 use super::{PersistentNodeError, owner_text};
-use crate::task::report::{EventFailures, ReportedState, StateSender};
+use crate::task::report::{EventFailures, ReportedState, StateSender, Truncated};
 
 /// The state of a [`PersistentNode`](crate::PersistentNode).
 #[derive(Debug, Clone)]

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use curator_client::process::LeakedInChild;
 use curator_client::source::watch;
-use curator_client::text::{Truncated, panic_message};
+use curator_client::text::panic_message;
 use curator_client::{CuratorClient, ZPath};
 use futures_util::future::FutureExt as _;
 
+use self::report::Truncated;
 use crate::error::Error;
 
 /// The error that the calls of a recipe with a task return once the task has ended. [`From`]

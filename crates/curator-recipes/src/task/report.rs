@@ -2,13 +2,22 @@
 //! the failures that it learns of only once, by an event.
 
 use std::convert::Infallible;
-use std::fmt::{Debug, Display};
+use std::fmt::{self, Debug, Display, Formatter};
 use std::future::pending;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use curator_client::source::watch;
-use curator_client::{CuratorClient, Deadline, FailureLog, Recovery, source};
+use curator_client::{CuratorClient, Deadline, FailureLog, Recovery, source, text};
+
+/// A text in the log of a recipe: its first 300 characters.
+pub(crate) struct Truncated<T>(pub(crate) T);
+
+impl<T: Display> Display for Truncated<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.300}", text::Truncated(&self.0))
+    }
+}
 
 /// A state that is known only while there is a connection.
 pub(crate) trait ReportedState: Clone + Debug {
