@@ -21,14 +21,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 )]
 #[non_exhaustive]
 pub enum LossReason {
-    /// The session that the lock belongs to has ended, or may have ended.
+    /// The lock's session has ended, or may have ended.
     SessionLost(SessionEnd),
     /// The lock's node does not exist: a client deleted it, or the ensemble has lost it.
     NodeDeleted,
-    /// This program no longer has the lock: it released, dropped or downgraded the last guard. This
-    /// is set before the release is sent; the release returns whether it succeeded. Only a
-    /// [`LossHandle`](crate::LossHandle) and a [`Leadership`](crate::Leadership) report this, as
-    /// they can outlive the hold.
+    /// This program released, dropped or downgraded the last guard. The reason is set before the
+    /// release is sent; the call that releases returns whether it succeeded. Only a
+    /// [`LossHandle`](crate::LossHandle) and a [`Leadership`](crate::Leadership) report this
+    /// reason, because they can outlive the hold.
     Released,
 }
 
@@ -75,8 +75,8 @@ pub enum Error {
     #[error(transparent)]
     Client(#[from] curator_client::Error),
     /// The lock could not be acquired, because there was no session or requests kept failing, and
-    /// the retry policy permitted no more retries. A call that retries nothing, such as
-    /// `try_acquire`, fails at the first failure.
+    /// the retry policy permitted no more retries. A call that does not retry, such as
+    /// `try_acquire`, returns this error at the first failure.
     ///
     /// With [`RetryForever`](curator_client::RetryForever), an acquire that waits never fails for
     /// this reason. Only consecutive failures count: a success resets the count.
@@ -85,13 +85,13 @@ pub enum Error {
         repeated(*attempts, *failing_for)
     )]
     AcquireFailed {
-        /// The lock's full path on the server; the first one of a multi-lock.
+        /// The lock's full path on the server; for a multi-lock, its first path.
         lock: ZPath,
         /// How many attempts failed, one after another.
         attempts: u32,
         /// The time since the first of these attempts began.
         failing_for: Duration,
-        /// What happened last.
+        /// The error of the last attempt.
         #[source]
         cause: Box<curator_client::Error>,
     },
@@ -104,19 +104,20 @@ pub enum Error {
     ReleasePending {
         /// The full path of the lock's node on the server.
         path: ZPath,
-        /// What happened last.
+        /// Why the release is not confirmed: the last error.
         #[source]
         cause: curator_client::Error,
     },
     /// The server refuses the release, for example because a permission is missing. The node stays,
     /// and the lock is neither held nor free, until the session has ended or another client deletes
-    /// the node. Waiters in the same session get the same error.
-    // The cause names the node.
+    /// the node. Other acquires in the same session that wait behind the node fail with the same
+    /// error.
+    // The message does not contain `path`, because the cause names the node.
     #[error("the lock cannot be released, and its node stays until its session has ended: {cause}")]
     ReleaseRefused {
         /// The full path of the lock's node on the server.
         path: ZPath,
-        /// Why the server refuses it.
+        /// Why the server refuses the release.
         #[source]
         cause: curator_client::Error,
     },
@@ -138,8 +139,7 @@ pub enum Error {
          holds the lock or waits for it, or use another path"
     )]
     SequenceOverflow {
-        /// The full path of the lock's directory on the server. For a semaphore, it is the one
-        /// called `locks`.
+        /// The full path of the lock's directory on the server; for a semaphore, its child `locks`.
         dir: ZPath,
         /// The node with the offending number: the last possible one, a negative one, or a
         /// duplicate.
@@ -165,16 +165,16 @@ pub enum Error {
         /// The owner.
         owner: OwnerId,
     },
-    /// An asynchronous acquire of a reentrant lock outside a tokio runtime: a lock belongs to a
-    /// tokio task, and the library cannot distinguish the tasks of other executors. Nothing was
-    /// sent. A multi-lock of locks wraps this error in a
-    /// [`MultiLockMember`](Self::MultiLockMember).
+    /// A reentrant lock was acquired asynchronously outside a tokio runtime. A reentrant lock
+    /// belongs to a tokio task, and the library cannot distinguish the tasks of other executors.
+    /// Nothing was sent. A multi-lock made [from locks](crate::InterProcessMultiLock::of) wraps
+    /// this error in a [`MultiLockMember`](Self::MultiLockMember).
     #[error(
-        "the reentrant lock {dir} is acquired outside a tokio runtime, where its owner is unknown: name the owner by \
+        "the reentrant lock {dir} is acquired outside a tokio runtime, where its owner is unknown: pass the owner to \
          `acquire_as`, or make the lock `non_reentrant`"
     )]
     OwnerUnknown {
-        /// The full path of the lock's directory on the server; the first one of a multi-lock.
+        /// The full path of the lock's directory on the server; for a multi-lock, the first one.
         dir: ZPath,
     },
     /// The number of leases is more than the semaphore can ever grant, or is not a valid limit.
@@ -184,13 +184,14 @@ pub enum Error {
         path: ZPath,
         /// The requested number of leases, or the limit given at creation.
         asked: usize,
-        /// The most leases that it can grant together; [`usize::MAX`] if there is no maximum.
+        /// The maximum number of leases that the semaphore can grant together; [`usize::MAX`] if
+        /// there is no maximum.
         max: usize,
     },
     /// The locks cannot form a multi-lock.
     #[error("cannot make a multi-lock of {paths:?}: expected {expected}")]
     InvalidMultiLock {
-        /// Its paths.
+        /// The paths of the locks.
         paths: Vec<String>,
         /// What the paths should be.
         expected: &'static str,
@@ -209,14 +210,15 @@ pub enum Error {
         /// Why it failed.
         #[source]
         cause: Box<Error>,
-        /// The errors from releasing the others, including releases that continue in the
-        /// background.
+        /// The errors from releasing the locks acquired before, including releases that continue in
+        /// the background.
         rollback: Vec<Error>,
     },
     /// Several locks of a multi-lock, or several leases, were not released properly; the others
-    /// were released. A release returns a single failure unwrapped. An acquire of a multi-lock made
-    /// from locks that ends without them (at its deadline, or because a lock is held) also wraps a
-    /// single failure.
+    /// were released. If only one release fails, its error is returned unwrapped, with one
+    /// exception: the acquire of a multi-lock made [from locks](crate::InterProcessMultiLock::of)
+    /// wraps even a single error if it ends without the locks (at its deadline, or because a lock
+    /// is held).
     #[error("not all locks were released properly: {}", listed(failures))]
     ReleasesFailed {
         /// The failures, in the order of the releases.
@@ -227,21 +229,21 @@ pub enum Error {
         "{path} belongs to a different client than the guard's other locks, so no transaction can check them all"
     )]
     SeveralSessions {
-        /// A node of another session than the first node's.
+        /// A node that belongs to another session than the first node.
         path: ZPath,
     },
     /// An error of a shared or atomic value, such as the [`SharedCount`](crate::SharedCount) that
     /// limits a semaphore.
     #[error(transparent)]
     Value(Box<ValueError>),
-    /// The recipe was closed, such as a leader latch by [`close`](crate::LeaderLatch::close).
+    /// The recipe was closed: for example, a leader latch by [`close`](crate::LeaderLatch::close).
     #[error("{path} is closed: the recipe no longer takes part")]
     RecipeClosed {
         /// The recipe's full path on the server.
         path: ZPath,
     },
     /// The task of a recipe has panicked, in user code that it calls (an ACL provider, a retry
-    /// policy) or by a defect. It does not restart, and its nodes are deleted.
+    /// policy) or because of a bug. The task does not restart, and its nodes are deleted.
     #[error("the task of the recipe at {path} panicked: {message}")]
     RecipePanicked {
         /// The recipe's full path on the server.
@@ -294,7 +296,6 @@ from_errors_of_options!(
 
 /// How often and for how long an operation failed, as a prefix for its last error.
 fn repeated(attempts: u32, failing_for: Duration) -> String {
-    // Without nanoseconds.
     let seconds = failing_for.as_secs_f64();
     match attempts {
         // The attempt failed immediately.
@@ -330,24 +331,28 @@ fn listed(errors: &[Error]) -> String {
 }
 
 impl Error {
-    /// Combines the failures of several releases, in order; a single one stays unwrapped.
-    pub(crate) fn of_releases(failures: Vec<Self>) -> Result<()> {
-        let flat = failures.into_iter().flat_map(|failure| match failure {
-            Self::ReleasesFailed { failures } => failures,
-            failure => vec![failure],
-        });
-        let mut failures: Vec<_> = flat.collect();
-        match failures.len() {
-            0 => Ok(()),
-            1 => failures.pop().map_or(Ok(()), Err),
-            _ => Err(Self::ReleasesFailed { failures }),
+    /// Combines the failures of several releases, in order; a single failure stays unwrapped.
+    pub(crate) fn from_releases(failures: Vec<Self>) -> Result<()> {
+        let mut failures: Vec<_> = failures
+            .into_iter()
+            .flat_map(|failure| match failure {
+                Self::ReleasesFailed { failures } => failures,
+                failure => vec![failure],
+            })
+            .collect();
+        if failures.len() > 1 {
+            return Err(Self::ReleasesFailed { failures });
+        }
+        match failures.pop() {
+            Some(failure) => Err(failure),
+            None => Ok(()),
         }
     }
 
     /// Whether the call can succeed if repeated unchanged. For [`Lost`](Self::Lost), whether the
     /// lock can be acquired again: the guard stays lost, and the work may have run, with or without
-    /// the lock. False for [`ReleasePending`](Self::ReleasePending), as the release continues in
-    /// the background.
+    /// the lock. False for [`ReleasePending`](Self::ReleasePending), because the release continues
+    /// in the background.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -488,7 +493,7 @@ mod tests {
         .map(ended);
         for lost in ends.into_iter().chain([lost(LossReason::NodeDeleted)]) {
             assert!(lost.is_retryable() && both(&lost).is_retryable(), "{lost}");
-            // As from a multi-lock that lost a member while it acquired the next.
+            // A multi-lock returns this if it loses a member while it acquires the next.
             assert!(member(lost.clone()).is_retryable(), "{lost}");
         }
         for lost in [SessionEnd::Closed, SessionEnd::Forked].map(ended) {

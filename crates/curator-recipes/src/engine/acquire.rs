@@ -1,4 +1,4 @@
-//! The loop of every acquire: one contest in one session after another, until one is won.
+//! The loop of every acquire: one contest per session, until one is won or the acquire fails.
 
 use std::future::pending;
 use std::pin::pin;
@@ -19,21 +19,21 @@ use crate::wait::Wait;
 /// How a contest in one session ended.
 enum End {
     Won(Vec<Hold>),
-    /// Another contender is ahead, or too few leases are left, and this acquire must not wait, or
-    /// no longer.
+    /// Another contender is ahead, or too few leases are left, and this acquire must not wait (any
+    /// longer).
     Refused,
-    /// The session ended; the next contest is a new one, with a new id.
+    /// The session ended. The next session starts a new contest, with a new id.
     Session(SessionEnd),
     /// Another client deleted the contender's node.
     PlaceDeleted,
 }
 
 impl LockInternals {
-    /// Runs one contest after another until one is won. Returns a single hold; or, for a semaphore,
-    /// a hold for each of the wanted leases; or `None` if it would have to wait and `wait` is
-    /// [`Wait::No`].
+    /// Runs one contest after another until one is won. Returns one hold or, for a semaphore, one
+    /// hold for each wanted lease. Returns `None` if `wait` is [`Wait::No`] and the acquire would
+    /// have to wait.
     ///
-    /// The engine ignores owners: the owner in `log` is only logged.
+    /// Does not check for re-entry: the owner in `log` is only logged and recorded in the hold.
     pub(crate) async fn acquire(
         &self,
         wait: Wait,
@@ -75,8 +75,8 @@ impl LockInternals {
             // However this turn of the loop ends, dropping the runner deletes its nodes.
             let mut runner = Runner::new(self, &session, wanted, wait)?;
             let mut refusals = self.client.janitor().refusals(&session);
-            // Checked before the create, because the server would refuse to delete the created node
-            // too: each attempt would leave another one.
+            // Check before the create: the server would refuse to delete the new node too, so each
+            // attempt would leave another node behind.
             if let Some(refused) = runner.blocked_by_refused(&mut refusals).await {
                 return Err(refused);
             }
@@ -93,9 +93,9 @@ impl LockInternals {
                                 .boxed()
                                 .await?;
                         }
-                        // A contender that may wait waits for a connection first: a pipeline sent
-                        // without one would count as a failure of the acquire. Its turn lasts until
-                        // the replies arrive.
+                        // If the acquire may wait, wait for a connection first: a pipeline sent
+                        // without a connection would count as a failed attempt. The turn lasts
+                        // until the replies arrive.
                         let turn = match wait {
                             Wait::No => None,
                             Wait::Until(_) => match session.turn().await {
@@ -104,11 +104,12 @@ impl LockInternals {
                             },
                         };
                         attempts.begin();
-                        // After the pause, because a look from before it would be outdated.
-                        if runner.has_to_look(&requests) {
-                            let pace = match runner.look(turn).boxed().await {
-                                true => Pace::Now,
-                                false => Pace::Retry,
+                        // Look after the pause: an earlier result could be outdated.
+                        if runner.must_find_missing(&requests) {
+                            let pace = if runner.find_missing(turn).boxed().await {
+                                Pace::Now
+                            } else {
+                                Pace::Retry
                             };
                             if let Some(end) = session.end() {
                                 break End::Session(end);
@@ -175,8 +176,8 @@ impl LockInternals {
                         {
                             break End::PlaceDeleted;
                         }
-                        // Read the clock last: the steps before may have taken longer than the
-                        // session's lease.
+                        // Read the clock last: the previous steps may have outlasted the session's
+                        // lease.
                         break match session.end() {
                             Some(end) => End::Session(end),
                             None => End::Won(holds),
@@ -187,7 +188,7 @@ impl LockInternals {
                     Step::Failed { queue, error } => return Err(self.failed(queue, error)),
                 };
             };
-            // Before a pause, so that no node of this contest is in the way of other contenders.
+            // Dropped before any pause, so that no node of this contest blocks other contenders.
             drop(runner);
             match end {
                 End::Won(holds) => return Ok(Some(holds)),
@@ -219,8 +220,8 @@ impl LockInternals {
         }
     }
 
-    /// Waits for a place among the contenders of this client in the queue. A contender that must
-    /// not wait enters immediately.
+    /// Waits until the client's line admits this contender to the queue. A contender that must not
+    /// wait enters immediately.
     async fn line_up(
         &self,
         wait: Wait,
@@ -239,7 +240,7 @@ impl LockInternals {
             tokio::select! {
                 biased;
                 permit = &mut entering => return Ok(permit),
-                // A contender that waits here fails in the same cases as one in the queue.
+                // A contender in the line fails for the same reasons as one in the queue.
                 error = self.without_session(attempts) => {
                     attempts.pause(error).boxed().await?;
                 }
@@ -247,8 +248,8 @@ impl LockInternals {
         }
     }
 
-    /// Waits until the client fails to find a session, and returns the error. A new session ends
-    /// the sequence of failures.
+    /// Waits until the client fails to provide a session, and returns the error. Each new session
+    /// resets the attempts.
     async fn without_session(&self, attempts: &mut Attempts<'_>) -> ClientError {
         loop {
             attempts.begin();

@@ -1,5 +1,7 @@
-//! The attempts of one acquire: since when they fail, and the pauses between them, after failures
-//! as the retry policy permits, and while directories keep changing.
+//! Counts the failed attempts of one acquire, and pauses between attempts.
+//!
+//! The retry policy decides on the pauses after failures, but not while other clients keep changing
+//! the lock's directories.
 
 use std::time::Instant;
 
@@ -9,35 +11,36 @@ use curator_protocol::Request;
 use super::internals::LockInternals;
 use crate::error::{Error, Result};
 
-/// Consecutive attempts that have failed: requests, or the search for a session.
+/// The consecutive failed attempts of an acquire to send requests, or to get a session.
 #[derive(Debug)]
 pub(crate) struct Attempts<'a> {
     client: &'a CuratorClient,
     lock: &'a ZPath,
     /// `None` while there is no failure.
     retrier: Option<Retrier>,
-    /// The pauses while others keep creating and deleting the directories; `None` without any.
+    /// The pauses while other clients keep creating and deleting the directories; `None` before the
+    /// first.
     changes: Option<Box<Retrier>>,
     /// When the first of the failing attempts began; without failures, when the latest attempt
     /// began.
     since: Instant,
-    /// The attempts to create a node together with its directories, or the limit; `None` before the
-    /// first.
+    /// The attempts to create nodes whose directories other clients may delete in the meantime;
+    /// `None` before the first.
     creates: Option<Creates>,
 }
 
-/// Attempts to create something together with what others may delete meanwhile.
+/// Consecutive attempts to create the same nodes.
 #[derive(Debug)]
 struct Creates {
-    /// Whether the node is one of a queue; otherwise a lease, or the limit.
+    /// Whether the nodes are contenders in queues; otherwise they are leases, or the limit.
     of_queue: bool,
     attempts: u32,
-    /// When the first of them began.
+    /// When the first attempt began.
     since: Instant,
 }
 
 impl LockInternals {
-    /// The attempts of an acquire of this lock; none yet.
+    /// Starts to count the attempts of an acquire of this lock.
     pub(crate) fn attempts(&self) -> Attempts<'_> {
         Attempts {
             client: &self.client,
@@ -51,7 +54,7 @@ impl LockInternals {
 }
 
 impl Attempts<'_> {
-    /// Records that an attempt begins. If it is the first to fail, the time of failing starts here.
+    /// Records that an attempt begins. If it is the first to fail, `failing_for` starts here.
     pub(crate) fn begin(&mut self) {
         if self.retrier.is_none() {
             self.since = source::now();
@@ -65,14 +68,16 @@ impl Attempts<'_> {
         self.creates = None;
     }
 
-    /// Records that these requests are sent, in the latest attempt.
+    /// Counts an attempt to create nodes, if one of these requests creates a node with parents, the
+    /// limit, or leases.
     pub(crate) fn creates(&mut self, requests: &[(usize, Request)]) {
         let of_queue = requests
             .iter()
             .any(|(_, request)| *request == Request::CreateWithParents);
-        let is_of_claim =
-            |request: &Request| matches!(request, Request::CreateLimit | Request::Take { .. });
-        if !of_queue && !requests.iter().any(|(_, request)| is_of_claim(request)) {
+        let of_claim = requests
+            .iter()
+            .any(|(_, request)| matches!(request, Request::CreateLimit | Request::Take { .. }));
+        if !of_queue && !of_claim {
             return;
         }
         match &mut self.creates {
@@ -91,8 +96,8 @@ impl Attempts<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::AcquireFailed`] when the policy permits no retry; `error` itself when none can
-    /// help.
+    /// [`Error::AcquireFailed`] when the policy permits no retry; `error` itself when a retry
+    /// cannot help.
     pub(crate) async fn pause(&mut self, error: ClientError) -> Result<()> {
         let retrier = self.retrier.get_or_insert_with(|| self.client.retrier());
         let paused = retrier.pause(error).await;
@@ -100,13 +105,13 @@ impl Attempts<'_> {
         paused.map_err(|cause| self.failed(attempts, cause))
     }
 
-    /// Waits before the next attempt while others keep creating and deleting the directories:
-    /// longer each time, up to a second. This is no failure, so it does not ask the retry policy,
-    /// and can be repeated without a limit.
+    /// Waits before the next attempt while other clients keep creating and deleting the
+    /// directories: longer each time, up to a second. These changes are not failures, so the retry
+    /// policy is not consulted, and there is no limit on the number of pauses.
     ///
     /// # Errors
     ///
-    /// The error of a client that closes or has ended.
+    /// The client's error when it closes or has ended.
     pub(crate) async fn pause_for_changes(&mut self) -> Result<()> {
         let changes = self
             .changes
@@ -120,8 +125,8 @@ impl Attempts<'_> {
         self.failed(1, cause)
     }
 
-    /// Returns the error of an acquire that must not wait while others keep creating and deleting
-    /// the directories.
+    /// Returns the error of an acquire that must not wait while other clients keep creating and
+    /// deleting the directories.
     pub(crate) fn keep_changing(&mut self, cause: ClientError) -> Error {
         let Some(Creates {
             attempts, since, ..

@@ -47,16 +47,16 @@ struct State {
     held: Vec<HeldNode>,
 }
 
-/// The user of a hold that enters or leaves it.
+/// What enters or leaves a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HoldUser {
     Guard,
-    /// The code of the lock itself, for a short time. Not logged.
+    /// The lock's own code, for a short time. Not logged.
     Lock,
 }
 
 impl Hold {
-    /// Makes a hold with one guard. `watches` contains the existing watches of the nodes.
+    /// Makes a hold with one guard. `watches` contains the existing watches on the nodes.
     pub(crate) fn new(
         mut nodes: LockNodes,
         token: FencingToken,
@@ -67,7 +67,7 @@ impl Hold {
         let client = nodes.client.clone();
         let session = nodes.deletion.session().clone();
         let paths = nodes.deletion.left().to_vec();
-        let log = HoldLog::owned(log, owner, &session, &paths, token);
+        let log = HoldLog::start(log, owner, &session, &paths, token);
         let revocation = Arc::new(Revocation::new(log.clone()));
         let watches = watches.into_iter().chain(std::iter::repeat_with(|| None));
         let watched = paths
@@ -100,9 +100,9 @@ impl Hold {
         }
     }
 
-    /// Whether the nodes still exist. To be called if the session reconnected after the nodes were
-    /// last seen: its check of the held nodes did not include these, if it was before this hold was
-    /// made.
+    /// Whether the nodes still exist. Call this if the session has reconnected since the nodes were
+    /// last seen: the session checks held nodes after a reconnect, but possibly before this hold
+    /// was made.
     ///
     /// Returns `true` if the session ends first. With [`Wait::No`], neither waits for a connection
     /// nor retries.
@@ -210,7 +210,7 @@ impl Hold {
     pub(crate) fn loss(&self) -> Option<LockLost> {
         let deleted = self.watched.iter().find(|node| node.is_deleted());
         let deleted = deleted.map(|node| {
-            // This client deletes the nodes that are left.
+            // After the first deletion, this client deletes the other nodes: report the first one.
             let first = self
                 .ended
                 .borrow()
@@ -270,21 +270,21 @@ impl Hold {
         }
     }
 
-    /// Deletes the nodes that are left of a lost lock in the background, although there may be
-    /// guards: an owner that keeps one and acquires the lock again would wait for its own nodes.
+    /// Deletes the remaining nodes of a lost lock in the background, even if there are guards: an
+    /// owner that keeps a guard and acquires the lock again would wait for its own nodes.
     fn delete_left(&self, end: &LockLost) {
-        // A single node is gone, and the nodes of an ended session will be.
+        // A single node is already deleted, and the servers delete the nodes of an ended session.
         if end.reason != LossReason::NodeDeleted || self.paths.len() < 2 {
             return;
         }
-        let none = LockNodes::new(&self.client, &self.session, Vec::new());
+        let no_nodes = LockNodes::new(&self.client, &self.session, Vec::new());
         let left = self
             .lock()
             .nodes
             .as_mut()
-            .map(|nodes| mem::replace(nodes, none));
+            .map(|nodes| mem::replace(nodes, no_nodes));
         if let Some(mut left) = left {
-            // One transaction would fail with them.
+            // The nodes are deleted in one transaction, which would fail for a deleted node.
             self.watched
                 .iter()
                 .filter(|node| node.is_deleted())
@@ -380,7 +380,7 @@ pub(crate) struct HoldEnd {
 }
 
 impl HoldEnd {
-    pub(crate) fn of(hold: &Arc<Hold>) -> Self {
+    pub(crate) fn new(hold: &Arc<Hold>) -> Self {
         Self {
             hold: Arc::downgrade(hold),
             ended: hold.ended.subscribe(),

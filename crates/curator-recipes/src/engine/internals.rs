@@ -1,4 +1,4 @@
-//! The engine under every lock: its queues, its nodes, and the log of an acquire.
+//! The engine of every lock: its queues, its nodes, and the log of an acquire.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::owner::OwnerId;
 use crate::wait::Wait;
 
-/// The engine under every lock: creates one node in each of its queues, and waits until these nodes
+/// The engine of every lock: creates one node in each of its queues, and waits until these nodes
 /// own the lock.
 ///
 /// After Curator's class of the same name. A `Contest` decides what to do, and a `Runner` sends its
@@ -47,11 +47,11 @@ impl LockInternals {
         dir: ZPath,
         driver: Arc<dyn LockInternalsDriver>,
     ) -> Result<Self> {
-        Self::of_dirs(client, kind, [dir].into(), driver)
+        Self::with_dirs(client, kind, [dir].into(), driver)
     }
 
     /// Makes the engine of a lock with the queues in these directories, at least one.
-    pub(crate) fn of_dirs(
+    pub(crate) fn with_dirs(
         client: &CuratorClient,
         kind: &'static str,
         dirs: Arc<[ZPath]>,
@@ -74,7 +74,7 @@ impl LockInternals {
     }
 
     /// Sets the lock's path, for messages, if its queue is in a subdirectory of `path`.
-    pub(crate) fn of_lock(mut self, path: &ZPath) -> Self {
+    pub(crate) fn with_lock_path(mut self, path: &ZPath) -> Self {
         self.paths = [path.clone()].into();
         self
     }
@@ -181,8 +181,8 @@ impl LockInternals {
         &*self.driver
     }
 
-    /// The data of a node that is created now. Not cached: the client may not know its address
-    /// before it has a session.
+    /// The data for a new node. Not cached: the client may not know its address before it has a
+    /// session.
     pub(crate) fn data(&self) -> &Arc<[u8]> {
         self.data
             .as_ref()
@@ -207,7 +207,7 @@ fn line(
         check_prefix(dir, driver)?;
     }
     // The nil id makes the key the same for all contenders.
-    Ok(Line::of(
+    Ok(Line::get_or_create(
         client,
         Arc::clone(dirs),
         driver.node_prefix(&Uuid::nil()),

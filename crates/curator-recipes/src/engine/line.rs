@@ -6,9 +6,9 @@
 //! and the session would be lost. So only 16 contenders are in the queue, enough for the next one
 //! to be ready when a holder releases; the others wait here and send no request.
 //!
-//! If one contender waits in the queue, later ones would wait there too. So the contenders ahead in
-//! the line delay a contender only by the time that they take to enter the queue: readers that find
-//! the lock free enter sixteen at a time.
+//! The line hardly delays a contender. If the contenders ahead wait in the queue, this contender
+//! would wait there too. If they do not have to wait, such as readers of a free lock, they pass
+//! through the queue sixteen at a time.
 
 #![expect(clippy::disallowed_types, reason = "looks up one line at a time")]
 
@@ -18,8 +18,8 @@ use curator_client::{CuratorClient, ZPath};
 use dashmap::DashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How many contenders of one client are in one queue at the same time. A contender needs three
-/// pipelines until it is ready to own the lock; sixteen contenders hide that latency.
+/// The maximum number of contenders of one client in one queue. A contender needs three pipelines
+/// until it is ready to own the lock; sixteen contenders hide that latency.
 const IN_QUEUE: usize = 16;
 
 /// The lines of one client.
@@ -55,18 +55,21 @@ pub(crate) struct QueuePermit {
 }
 
 impl Line {
-    /// The line of `client` for the queues in `dirs`, for nodes of this `kind`.
-    pub(crate) fn of(client: &CuratorClient, dirs: Arc<[ZPath]>, kind: String) -> Arc<Self> {
+    /// Returns the line of `client` for nodes of this `kind` in the queues of `dirs`.
+    pub(crate) fn get_or_create(
+        client: &CuratorClient,
+        dirs: Arc<[ZPath]>,
+        kind: String,
+    ) -> Arc<Self> {
         let lines = client.extension::<Lines>();
         let key = Key { dirs, kind };
         let mut entry = lines.lines.entry(key.clone()).or_default();
         if let Some(line) = entry.upgrade() {
             return line;
         }
-        let [admission, places] = [1, IN_QUEUE].map(|permits| Arc::new(Semaphore::new(permits)));
         let line = Arc::new(Self {
-            admission,
-            places,
+            admission: Arc::new(Semaphore::new(1)),
+            places: Arc::new(Semaphore::new(IN_QUEUE)),
             lines: Arc::clone(&lines),
             key,
         });
@@ -87,9 +90,9 @@ impl Line {
 }
 
 impl QueuePermit {
-    /// Makes the permit of a contender that does not wait. It bypasses the line, and does not count
-    /// there. If other contenders wait in the line, there are also some in the queue, so this
-    /// contender reads the queue and leaves it; for leases, once too few are left.
+    /// Makes a permit that bypasses the line: for a lock without a line, or a contender that must
+    /// not wait. If other contenders wait in the line, there are also some in the queue, so the
+    /// latter contender reads the queue and leaves it; for leases, once too few are left.
     pub(crate) fn without_line() -> Self {
         Self {
             _place: None,

@@ -33,8 +33,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) meter: &'a Meter,
 }
 
-/// Logs one acquire, from the call to its end. Dropping it earlier logs that the acquire was
-/// dropped.
+/// Logs and measures one acquire, from the call to its end. Dropping this earlier logs that the
+/// acquire was dropped.
 #[derive(Debug)]
 pub(crate) struct AcquireLog<'a> {
     subject: Subject<'a>,
@@ -47,13 +47,13 @@ pub(crate) struct AcquireLog<'a> {
     is_logged: bool,
     /// Whether the acquire has waited in the queue.
     has_waited: bool,
-    /// When the last event ended its wait, if that is measured.
+    /// When the last event ended the wait, if that is measured.
     woken: Option<Instant>,
     /// The queue, the place in it, and the node ahead that were logged last.
     last_logged: Option<(usize, usize, String)>,
     /// Whether it was logged that the acquire is first in a semaphore's queue.
     is_first: bool,
-    /// Decides which pauses to log; `None` without any.
+    /// Decides which pauses to log as warnings; `None` before the first.
     pauses: Option<Box<FailureLog>>,
     has_ended: bool,
 }
@@ -75,8 +75,6 @@ impl<'a> AcquireLog<'a> {
             subject.meter.now()
         };
         tracing::debug!(parent: &span, wait = %WaitText(wait), "acquiring");
-        let last_logged = None;
-        let woken = None;
         Self {
             subject,
             owner,
@@ -85,8 +83,8 @@ impl<'a> AcquireLog<'a> {
             started,
             is_logged,
             has_waited: false,
-            woken,
-            last_logged,
+            woken: None,
+            last_logged: None,
             is_first: false,
             pauses: None,
             has_ended: false,
@@ -98,26 +96,30 @@ impl<'a> AcquireLog<'a> {
         tracing::debug!("another future of its owner is acquiring the lock");
     }
 
-    /// Logs that the acquire waits in the client's line, because the maximum of its contenders is
-    /// in the queue.
+    /// Logs that the acquire waits in the client's line, because the maximum number of the client's
+    /// contenders is in the queue.
     pub(crate) fn waits_in_line(&self) {
         tracing::debug!("in line: the maximum of this client's contenders is in the queue");
     }
 
     /// Logs that the session ended. The next contest starts in the next session.
     pub(crate) fn session_ended(&mut self, end: SessionEnd) {
-        (self.last_logged, self.is_first, self.woken) = (None, false, None);
+        self.last_logged = None;
+        self.is_first = false;
+        self.woken = None;
         tracing::debug!(%end, "lost the place in the queue with the session");
     }
 
     /// Logs that a client has deleted the node in the queue. Another contest may follow.
     pub(crate) fn place_deleted(&mut self) {
-        (self.last_logged, self.is_first, self.woken) = (None, false, None);
+        self.last_logged = None;
+        self.is_first = false;
+        self.woken = None;
         tracing::debug!("another client has deleted the node in the queue");
     }
 
-    /// Logs that the acquire pauses because others keep creating and deleting what it needs: it may
-    /// do so for ever.
+    /// Logs that the acquire pauses because other clients keep creating and deleting the
+    /// directories that it needs. There is no limit on these pauses.
     pub(crate) fn directories_keep_changing(&mut self) {
         const MESSAGE: &str =
             "others created or deleted directories of the lock during each attempt; trying again";
@@ -152,7 +154,7 @@ impl<'a> AcquireLog<'a> {
         }
         let Some((standing, dir)) = contest
             .standing()
-            .and_then(|at| Some((at, dirs.get(at.queue)?)))
+            .and_then(|standing| Some((standing, dirs.get(standing.queue)?)))
         else {
             if !contest.is_queued() && !mem::replace(&mut self.is_first, true) {
                 tracing::debug!("first in the queue: waiting for leases");
@@ -195,12 +197,17 @@ impl<'a> AcquireLog<'a> {
                 };
                 self.not_acquired(why, "other contenders are ahead");
             }
-            // While a client closes, its calls fail with various errors, so the log names the end
-            // of the client.
-            Err(error) => match self.started.and_then(|_| end_of(self.subject.client)) {
-                Some(end) => self.not_acquired(NotAcquired::Closed, end),
-                None => self.not_acquired(NotAcquired::Failed, error),
-            },
+            Err(error) => {
+                // While a client closes, its calls fail with various errors, so the log names the
+                // end of the client.
+                if self.started.is_some()
+                    && let Some(end) = end_of(self.subject.client)
+                {
+                    self.not_acquired(NotAcquired::Closed, end);
+                } else {
+                    self.not_acquired(NotAcquired::Failed, error);
+                }
+            }
         }
     }
 
@@ -250,7 +257,7 @@ fn end_of(client: &CuratorClient) -> Option<&'static str> {
     }
 }
 
-/// How long an acquire waits.
+/// Displays how long an acquire waits.
 struct WaitText(Wait);
 
 impl Display for WaitText {
@@ -263,7 +270,7 @@ impl Display for WaitText {
     }
 }
 
-/// Logs one hold. Clones log the same hold.
+/// Logs and measures one hold. Clones log the same hold.
 #[derive(Debug, Clone)]
 pub(crate) struct HoldLog {
     /// The span. Poll the release in it.
@@ -277,7 +284,7 @@ pub(crate) struct HoldLog {
 
 impl HoldLog {
     /// Logs the start of the hold that the acquire has won for this owner.
-    pub(crate) fn owned(
+    pub(crate) fn start(
         acquire: &AcquireLog<'_>,
         owner: &OwnerId,
         session: &Session,
@@ -359,25 +366,25 @@ impl HoldLog {
     }
 }
 
-/// Logs an attempt of a release to delete its nodes, in the span of the hold. The first attempt is
-/// one request.
+/// Logs that a release sends its deletes, in the span of the hold. The first attempt is one
+/// request.
 pub(crate) fn deletes_sent(nodes: usize) {
     tracing::trace!(requests = 1, what = "delete", nodes, "pipeline");
 }
 
-/// The most members of a list.
-const MAX_MEMBERS: usize = 4;
+/// The maximum number of paths in a log entry.
+const MAX_PATHS: usize = 4;
 
-/// The first [`MAX_MEMBERS`] paths, and the number of the others.
+/// The first [`MAX_PATHS`] paths, and the number of the others.
 struct Paths<'a>(&'a [ZPath]);
 
 impl Display for Paths<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for (index, path) in self.0.iter().take(MAX_MEMBERS).enumerate() {
+        for (index, path) in self.0.iter().take(MAX_PATHS).enumerate() {
             let separator = if index > 0 { ", " } else { "" };
             write!(f, "{separator}{}", Truncated(path))?;
         }
-        match self.0.len().saturating_sub(MAX_MEMBERS) {
+        match self.0.len().saturating_sub(MAX_PATHS) {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
         }

@@ -28,7 +28,7 @@ impl LockNodes {
         }
     }
 
-    /// Removes all nodes, because they are deleted or belong to another owner.
+    /// Forgets all nodes, so that nothing is deleted: they do not exist, or end with the session.
     pub(crate) fn forget_all(mut self) {
         self.deletion.forget_all();
     }
@@ -101,7 +101,7 @@ impl LockNodes {
         {
             failures.push(lost.into());
         }
-        Error::of_releases(failures)
+        Error::from_releases(failures)
     }
 }
 

@@ -25,7 +25,7 @@ type Sent = BoxFuture<'static, Vec<ClientResult<Reply>>>;
 enum Reply {
     Done,
     Created(Vec<Created>),
-    /// Nothing was created, because other directories are missing than were believed to be.
+    /// Nothing was created: the set of missing directories has changed.
     DirectoriesChanged,
     Children(Vec<String>, Option<Watch>),
     Data(Vec<u8>, Stat, Option<Watch>),
@@ -42,13 +42,13 @@ struct Origin {
 
 /// Sending.
 impl Runner<'_> {
-    /// Sends one pipeline: everything is sent before anything is awaited. One case takes more round
-    /// trips: creating the node with the limit, which is sent alone.
+    /// Sends one pipeline: all requests are sent before any reply is awaited. Only
+    /// [`Request::CreateLimit`] takes more round trips, and it is sent alone.
     ///
     /// The requests are sent in the contest's order: all creates, as one transaction; then the
     /// other requests, one by one; then all plain reads, as one `multiRead`.
     pub(super) fn send(&mut self, requests: &[(usize, Request)]) -> Result<Pipeline> {
-        // First, so that no node is left behind if this future is dropped later.
+        // Recorded first, so that no node is left behind if the acquire is dropped later.
         self.contest.sent();
         self.connection = self.session.connections();
         self.session.pipelined(|| {
@@ -164,7 +164,7 @@ impl Runner<'_> {
                 place,
                 place_version,
             } => {
-                let mut operations: Vec<_> = self.check_of(*limit).into_iter().collect();
+                let mut operations: Vec<_> = self.limit_check(*limit).into_iter().collect();
                 let lease = &self.directories[directory].node;
                 operations
                     .extend((0..*quantity).map(|_| TransactionOperation::Create(lease.clone())));
@@ -203,7 +203,7 @@ impl Runner<'_> {
             .boxed()
     }
 
-    fn check_of(&self, limit: Limit) -> Option<TransactionOperation> {
+    fn limit_check(&self, limit: Limit) -> Option<TransactionOperation> {
         let path = self.limit?.path().clone();
         Some(TransactionOperation::Check {
             path,
@@ -252,7 +252,10 @@ impl Runner<'_> {
             }
         }
         let step = self.contest.answered(&*self.lock.driver, answers);
-        failed.map_or(Ok(step), Err)
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(step),
+        }
     }
 
     fn answer(
@@ -287,9 +290,9 @@ impl Runner<'_> {
                 }
             },
             (Request::List | Request::WatchList, Ok(Reply::Children(children, watch))) => {
-                watch
-                    .into_iter()
-                    .for_each(|watch| self.watches.set_claim(&Event::LeasesChanged, watch));
+                if let Some(watch) = watch {
+                    self.watches.set_claim(&Event::LeasesChanged, watch);
+                }
                 Answer::Children(children)
             }
             (Request::List | Request::WatchList, Err(ClientError::NoNode { .. })) => {
@@ -303,10 +306,10 @@ impl Runner<'_> {
                 Answer::NoParent
             }
             (Request::Limit | Request::WatchLimit, Ok(Reply::Data(data, stat, watch))) => {
-                watch
-                    .into_iter()
-                    .for_each(|watch| self.watches.set_claim(&Event::LimitChanged, watch));
-                match limit_of(self.limit()?, &data, &stat) {
+                if let Some(watch) = watch {
+                    self.watches.set_claim(&Event::LimitChanged, watch);
+                }
+                match decode_limit(self.limit()?, &data, &stat) {
                     Ok(limit) => Answer::Limit(limit),
                     // An invalid limit does not matter before the contender is first; then it reads
                     // the limit again.
@@ -335,7 +338,7 @@ impl Runner<'_> {
                 Answer::Taken(created.iter().map(own_node).collect())
             }
             (Request::Take { limit, .. }, Err(error)) => {
-                let checks = usize::from(self.check_of(*limit).is_some());
+                let checks = usize::from(self.limit_check(*limit).is_some());
                 match cause(&error) {
                     (index, ClientError::BadVersion { .. } | ClientError::NoNode { .. })
                         if index < checks =>
@@ -377,8 +380,8 @@ impl Runner<'_> {
         }
     }
 
-    /// If the server has denied a create, there is no node to find; and a client without the
-    /// permission to create nodes in a directory often has none to list it either.
+    /// Records that the server has denied a create. Then there is no node to find, and the client
+    /// often lacks the permission to list the directory too.
     fn note_denied(&mut self, origin: Origin, error: &ClientError) {
         if is_denied(error) {
             self.contest.denied(origin.directory);
@@ -402,7 +405,7 @@ impl Runner<'_> {
 }
 
 /// Decodes the number of leases from the node that contains it.
-fn limit_of(count: &SharedCount, data: &[u8], stat: &Stat) -> Result<Limit> {
+fn decode_limit(count: &SharedCount, data: &[u8], stat: &Stat) -> Result<Limit> {
     count.check(stat)?;
     Ok(Limit {
         // A negative count grants no leases.

@@ -1,6 +1,7 @@
-//! Runs one contest in one session: owns the contest, its watches, and what it leaves behind. Also
-//! decides whether it stays behind others: behind a node that its client cannot delete, or, if it
-//! must not wait, while leases are left.
+//! Runs one contest in one session, and deletes the nodes that the contest leaves behind.
+//!
+//! Also decides whether the contender stays behind a node that its client cannot delete, and, if it
+//! must not wait, how long it stays behind others while leases are left.
 
 use std::iter;
 use std::mem;
@@ -48,7 +49,7 @@ pub(crate) struct Runner<'a> {
     /// The node that contains the number of leases.
     pub(super) limit: Option<&'a SharedCount>,
     /// The directories of the queues, and their parents, that are believed missing; created
-    /// together with the contender's nodes. `None` if the contender has to look first.
+    /// together with the contender's nodes. `None` if the contender has to find them first.
     pub(super) missing: Option<Vec<ZPath>>,
     pub(super) watches: Watches,
     /// For an acquire of leases that must not wait.
@@ -151,19 +152,19 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Whether these requests create directories, and the contender does not know which are
-    /// missing.
-    pub(super) fn has_to_look(&self, requests: &[(usize, Request)]) -> bool {
+    /// Whether these requests create directories although the contender does not know which
+    /// directories are missing: call [`find_missing`](Self::find_missing) first.
+    pub(super) fn must_find_missing(&self, requests: &[(usize, Request)]) -> bool {
         self.missing.is_none()
             && requests
                 .iter()
                 .any(|(_, request)| *request == Request::CreateWithParents)
     }
 
-    /// Looks which directories of the queues, and parents of them, are missing. Returns whether all
-    /// looks were answered; otherwise, `failure` contains the cause. `turn` is the turn of the
-    /// first requests; without one, none takes a turn.
-    pub(super) async fn look(&mut self, turn: Option<Turn>) -> bool {
+    /// Finds out which directories of the queues, and which of their parents, are missing. Returns
+    /// false if that fails; `failure` then contains the cause. `turn` is the turn of the first
+    /// requests; if it is `None`, no request takes a turn.
+    pub(super) async fn find_missing(&mut self, turn: Option<Turn>) -> bool {
         let queues = &self.directories[..self.lock.dirs.len()];
         let nodes: Vec<_> = queues.iter().map(|queue| queue.node.path.clone()).collect();
         let client = &self.lock.client;
@@ -192,13 +193,13 @@ impl<'a> Runner<'a> {
         self.contest.blocked_by(&*self.lock.driver, &names)
     }
 
-    /// Returns the error for a node of this client that the server does not let it delete and that
-    /// blocks the contest: a contender behind such a node would wait for a node that its own client
-    /// cannot delete. Call it before the contest starts or while it waits.
+    /// Returns an error if the contest is blocked by a node of this client that the server refuses
+    /// to delete: the contender would wait until the session ends. Call this before the contest
+    /// starts or while it waits.
     pub(super) async fn blocked_by_refused(&mut self, refusals: &mut Refusals) -> Option<Error> {
         let mut refused = Vec::new();
         for delete in refusals.current() {
-            // Without its number, the place of a node is not known.
+            // The place of a node in the queue is not known without the node's number.
             if let (Some(directory), Some(error)) =
                 (self.directory_of(&delete.path), delete.last_error)
                 && !delete.is_prefix
@@ -322,7 +323,7 @@ impl Drop for Runner<'_> {
 }
 
 /// Whether the node still exists and still cannot be deleted: another client may have deleted it,
-/// or permitted its deletion. Sends requests, and so is called only for refused nodes.
+/// or permitted its deletion. Sends requests, so call this only for refused nodes.
 pub(crate) async fn is_stuck(path: &ZPath, session: &Session, refusals: &Refusals) -> bool {
     let deleted = match session.exists(path).await {
         Ok(Some(stat)) if stat.ephemeral_owner == session.id() => session.delete(path, None).await,
@@ -337,21 +338,21 @@ pub(crate) async fn is_stuck(path: &ZPath, session: &Session, refusals: &Refusal
         // The state of the node is unknown; the contest meets the same connection failure, and
         // fails or reads again.
         Err(ClientError::Disconnected { .. } | ClientError::ConnectionLost { .. }) => false,
-        // When the session ends, so does the node.
+        // The servers delete the node when the session ends.
         Err(_) => session.end().is_none(),
     }
 }
 
-/// How long a contender ahead may stay in the queue. Many round trips to a distant ensemble, and a
-/// pause of a busy machine.
+/// How long a contender ahead may stay in the queue: long enough for many round trips to a distant
+/// ensemble, and for a pause of a busy machine.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How long one acquire that must not wait stays behind other contenders for leases while enough
 /// leases are left.
 ///
-/// A contender that finds a free lease is in the queue for a few round trips. A contender that has
-/// waited there for long waits for more leases than are left, or is stopped. These two cases differ
-/// only in time.
+/// A contender that finds a free lease is in the queue for a few round trips. A contender that
+/// stays there longer waits for more leases than are left, or is stopped. Only the time
+/// distinguishes these cases.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
     /// When the contender's node was created, in milliseconds of the servers' clock.
@@ -379,7 +380,7 @@ impl Patience {
         );
     }
 
-    /// Records that the contender ahead has left the queue: the next one has as much time.
+    /// Records that the contender ahead has left the queue: the next one has the same time.
     pub(crate) fn advanced(&mut self) {
         self.deadline = None;
     }
@@ -410,7 +411,7 @@ mod tests {
             patience.behind(&created_at(ahead));
             patience.deadline()
         };
-        // The last node is newer: the servers' clock was set back.
+        // In the last case, the servers' clock was set back: the node ahead seems to be newer.
         for ahead in [7_001, 10_000, 20_000] {
             assert!(!deadline_behind(ahead).has_passed(), "{ahead}");
         }

@@ -14,8 +14,7 @@ use futures_util::future::{FutureExt as _, Shared, select_all};
 use super::log::HoldLog;
 use crate::task::follow::{Followed, Follower};
 
-/// A watch on one of the holder's nodes, and whether its data was a revoke request when the watch
-/// was set.
+/// A watch on one of the contender's or holder's nodes.
 #[derive(Debug)]
 pub(crate) struct OwnWatch {
     pub(crate) watch: Watch,
@@ -135,7 +134,7 @@ impl WatchedNode {
             let event = seen.poll_event(cx);
             match event {
                 Poll::Pending => seen.watcher = Some(cx.waker().clone()),
-                // A one-shot watch is used up.
+                // The watcher takes the event.
                 Poll::Ready(_) => seen.event = None,
             }
             event
@@ -168,7 +167,8 @@ impl Seen {
                 return Poll::Pending;
             };
             self.is_deleted |= event == WatchEvent::Deleted;
-            (self.watch, self.event) = (None, Some(event));
+            self.watch = None;
+            self.event = Some(event);
         }
         Poll::Ready(self.event)
     }

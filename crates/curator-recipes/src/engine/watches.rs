@@ -1,5 +1,6 @@
-//! The watches of one contender. Reports events of the contender's nodes before events of other
-//! nodes.
+//! The watches of one contender, which the contest in `curator-protocol` requests.
+//!
+//! Events of the contender's nodes are reported before events of other nodes.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -48,19 +49,15 @@ impl Watches {
     }
 
     pub(crate) fn set_ahead(&mut self, queue: usize, name: &str, watch: Watch) {
-        let name = || name.to_owned();
         let deleted = Event::AheadDeleted {
             queue,
-            name: name(),
+            name: name.to_owned(),
         };
-        self.set(
-            deleted,
-            Event::AheadChanged {
-                queue,
-                name: name(),
-            },
-            watch,
-        );
+        let changed = Event::AheadChanged {
+            queue,
+            name: name.to_owned(),
+        };
+        self.set(deleted, changed, watch);
     }
 
     /// Sets the watch on the leases, or on their limit.
@@ -78,11 +75,11 @@ impl Watches {
         });
     }
 
-    /// Waits for the next event; `ended` is the end of the session.
+    /// Waits for the next event; `ended` completes when the session ends.
     ///
     /// On one connection, events arrive in the order of the server. But each watch has its own
     /// channel, so after an event of another contender's node, this polls the watches on the
-    /// contender's own nodes again: an earlier event of an own node has arrived by then.
+    /// contender's own nodes again: an earlier event of these nodes has arrived by then.
     ///
     /// # Errors
     ///
@@ -109,11 +106,12 @@ impl Watches {
             let Poll::Ready(earlier) = self.poll_own(cx, session) else {
                 return Poll::Ready(other);
             };
-            // After a broken connection, the contest reads everything again, so the event is
-            // dropped.
-            self.kept = other
-                .ok()
-                .filter(|_| !matches!(earlier, Ok(Event::Interrupted)));
+            self.kept = if matches!(earlier, Ok(Event::Interrupted)) {
+                // After a broken connection, the contest reads everything again.
+                None
+            } else {
+                other.ok()
+            };
             Poll::Ready(earlier)
         })
         .await

@@ -137,7 +137,7 @@ impl InterProcessMultiLock {
             .collect::<Result<Vec<_>, _>>()?;
         check_paths(&dirs)?;
         let driver = Arc::new(StandardLockInternalsDriver::new());
-        let internals = LockInternals::of_dirs(client, "multi-lock", dirs.into(), driver)?;
+        let internals = LockInternals::with_dirs(client, "multi-lock", dirs.into(), driver)?;
         Ok(Self {
             kind: Kind::Paths(base(internals)),
         })

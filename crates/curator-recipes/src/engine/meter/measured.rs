@@ -31,14 +31,14 @@ struct Metrics {
 
 impl Meter {
     pub(crate) fn new(kind: &'static str) -> Self {
-        Self::of(kind, None)
+        Self::with_labels(kind, None)
     }
 
     pub(crate) fn named(self, name: Arc<str>) -> Self {
-        Self::of(self.0.kind, Some(name))
+        Self::with_labels(self.0.kind, Some(name))
     }
 
-    fn of(kind: &'static str, name: Option<Arc<str>>) -> Self {
+    fn with_labels(kind: &'static str, name: Option<Arc<str>>) -> Self {
         let labels = labels(kind, name.as_ref());
         // A recorder clones the key at each use; the clone of a retained key does not allocate.
         let key = |name| Key::from_parts(name, labels.clone()).to_retained();
@@ -107,8 +107,8 @@ impl Meter {
         histogram!("curator_lock_queue_length", self.labels()).record(before);
     }
 
-    /// Records a participant in an election, until the result is dropped. Its election has a gauge
-    /// of terms from the start, so that one without a leader can be seen.
+    /// Counts a participant in an election until the result is dropped. Also registers the gauge of
+    /// terms, so that an election without a leader is visible.
     pub(crate) fn participates(&self) -> Participation {
         registered_gauge(&self.0.held).increment(0);
         gauge!("curator_leader_participants", self.labels()).increment(1);
@@ -209,17 +209,17 @@ impl CacheMeter {
     }
 }
 
-/// From a round trip to a session timeout and more.
+/// Bounds from a fast round trip to well beyond a session timeout.
 const SECONDS: &[f64] = &[
     0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0,
 ];
 const LENGTHS: &[f64] = &[0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0];
 
-/// Each histogram, and bounds for its buckets.
+/// Each histogram with bounds for its buckets.
 ///
 /// Without bounds, `metrics-exporter-prometheus` exports summaries, which neither the dashboard nor
-/// `histogram_quantile` can use. Pass them to its `PrometheusBuilder::set_buckets_for_metric`:
-/// [Metrics](crate::guide::production#metrics).
+/// `histogram_quantile` can use. Pass the bounds to its
+/// `PrometheusBuilder::set_buckets_for_metric`: [Metrics](crate::guide::production#metrics).
 pub const HISTOGRAM_BOUNDS: &[(&str, &[f64])] = &[
     ("curator_lock_wait_seconds", SECONDS),
     ("curator_lock_handover_seconds", SECONDS),
@@ -228,8 +228,8 @@ pub const HISTOGRAM_BOUNDS: &[(&str, &[f64])] = &[
     ("curator_cache_stale_seconds", SECONDS),
 ];
 
-/// Describes all metrics to the recorder, also the client's, for the `HELP` lines of Prometheus.
-/// Call it after you have installed the recorder.
+/// Describes all metrics, including the client's, to the recorder, for the `HELP` lines of
+/// Prometheus. Call this after you have installed the recorder.
 pub fn describe_metrics() {
     curator_client::describe_metrics();
     describe_counter!(

@@ -175,7 +175,7 @@ impl LockGuard {
     pub fn loss(&self) -> LossHandle {
         LossHandle::new(
             self.shares()
-                .map(|share| HoldEnd::of(share.hold()))
+                .map(|share| HoldEnd::new(share.hold()))
                 .collect(),
         )
     }
@@ -397,7 +397,7 @@ impl LockGuard {
                     failures.extend(releasing.await.err());
                 }
             }
-            Error::of_releases(failures)
+            Error::from_releases(failures)
         }
         .boxed()
         .await
@@ -424,7 +424,7 @@ impl LockGuard {
     ///
     /// A dropped release continues in the background.
     pub async fn release_timeout(self, timeout: Duration) -> Result<()> {
-        Error::of_releases(self.release_within(timeout).await)
+        Error::from_releases(self.release_within(timeout).await)
     }
 
     /// Like [`release_timeout`](Self::release_timeout). Returns all errors, in the order of the

@@ -56,7 +56,7 @@ impl SemaphoreInternals {
         let locks_dir = child("locks")?;
         let leases_dir = child("leases")?;
         let driver = Arc::new(StandardLockInternalsDriver::new());
-        let queue = LockInternals::new(client, kind, locks_dir, driver)?.of_lock(&path);
+        let queue = LockInternals::new(client, kind, locks_dir, driver)?.with_lock_path(&path);
         Ok(Self {
             path,
             queue,

@@ -465,7 +465,7 @@ impl SemaphoreLease {
     /// A dropped release continues in the background.
     pub async fn release_all(leases: impl IntoIterator<Item = Self>) -> Result<()> {
         let released = join_all(leases.into_iter().map(Self::release)).await;
-        Error::of_releases(released.into_iter().filter_map(Result::err).collect())
+        Error::from_releases(released.into_iter().filter_map(Result::err).collect())
     }
 
     /// Releases the lease like [`release`](Self::release), on a plain thread.
