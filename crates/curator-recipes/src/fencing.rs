@@ -98,11 +98,11 @@
 //!  WHERE id = $1 AND fencing_token <= $3 AND version = $4
 //! ```
 //!
-//! If it matches no row, read the row again. If the row has a higher token, the lock is lost.
-//! Otherwise an older holder has written since: compute again.
+//! If this matches no row, read the row again. If the row has a higher token, the lock is lost.
+//! Otherwise an older holder has written in the meantime: compute again.
 //!
-//! If the row may be missing, use this for the write. A read that stores the token is the same, but
-//! with a state that means "nothing yet", without `state` in the `SET`, and with `RETURNING state`:
+//! If the row may be missing, write with the statement below. For a read that stores the token,
+//! insert a state that means "nothing yet", omit `state` from the `SET`, and add `RETURNING state`:
 //!
 //! ```sql
 //! INSERT INTO orders (id, state, fencing_token) VALUES ($1, $2, $3)
@@ -273,7 +273,7 @@ impl FencingToken {
     }
 }
 
-/// For a token received over the wire, or stored in a store.
+/// Converts a token received over the wire, or read from a store.
 impl TryFrom<i64> for FencingToken {
     type Error = InvalidFencingToken;
 
@@ -341,10 +341,11 @@ const NONE: i64 = 0;
 /// use curator_recipes::fencing::FencingChecker;
 ///
 /// let checker = FencingChecker::new();
-/// let (old, new) = (FencingToken::try_from(33)?, FencingToken::try_from(34)?);
+/// let old = FencingToken::try_from(33)?;
+/// let new = FencingToken::try_from(34)?;
 /// checker.admit(old)?;
 /// checker.admit(old)?; // the same holder writes again
-/// checker.admit(new)?; // the next one reads, and writes later
+/// checker.admit(new)?; // the next holder reads, and writes later
 /// assert_eq!(checker.admit(old).unwrap_err().highest, new);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -395,7 +396,7 @@ impl FencingChecker {
     /// and writes many times.
     pub fn admit(&self, token: FencingToken) -> Result<(), StaleToken> {
         // `Relaxed` suffices: all threads see the changes of one variable in one order, and this
-        // one publishes no other data.
+        // variable publishes no other data.
         let before = self.highest.fetch_max(token.as_i64(), Ordering::Relaxed);
         if before <= token.as_i64() {
             Ok(())
@@ -407,7 +408,7 @@ impl FencingChecker {
         }
     }
 
-    /// The highest token seen, which a store must persist. `None` if there was none.
+    /// The highest token seen, which a store must persist; `None` if no token has been seen.
     #[must_use]
     pub fn highest(&self) -> Option<FencingToken> {
         let highest = self.highest.load(Ordering::Relaxed);
@@ -449,7 +450,8 @@ debug_as_text!(StaleToken);
 /// use curator_recipes::fencing::FencedResource;
 ///
 /// let stock = FencedResource::new(10);
-/// let (old, new) = (FencingToken::try_from(33)?, FencingToken::try_from(34)?);
+/// let old = FencingToken::try_from(33)?;
+/// let new = FencingToken::try_from(34)?;
 /// let seen_by_old = stock.read_with(old, |stock| *stock)?;
 /// let seen_by_new = stock.read_with(new, |stock| *stock)?;
 /// // The old holder resumes before the new one writes. The value that the new holder has read is not changed.
@@ -474,8 +476,9 @@ debug_as_text!(StaleToken);
 ///   holder that has not read it.
 /// - Each write is a separate step. If an old holder makes several writes, the first may be applied
 ///   and the next rejected.
-/// - It exists only in memory. To keep the value across restarts, store it with the highest token,
-///   including tokens of reads, and open it with [`starting_at`](Self::starting_at).
+/// - The resource exists only in memory. To keep the value across restarts, store it with the
+///   highest token, including tokens of reads, and restore it with
+///   [`starting_at`](Self::starting_at).
 ///
 /// After the storage service of Kleppmann, "How to do distributed locking" (2016). For an
 /// asynchronous store see [the module](super#an-asynchronous-store).
@@ -527,13 +530,13 @@ impl<T> FencedResource<T> {
         Ok(write(&mut value))
     }
 
-    /// Calls `read` if no higher token has been seen, for a holder whose next write depends on it.
-    /// The token counts as seen afterwards: a holder with a lower token cannot change the value.
-    /// Blocks like [`write`](Self::write).
+    /// Calls `read` if no higher token has been seen, for a holder whose next write depends on the
+    /// value. The token counts as seen afterwards: a holder with a lower token cannot change the
+    /// value. Blocks like [`write`](Self::write).
     ///
     /// Not for concurrent holders (readers of a read-write lock, several leases of a semaphore):
-    /// the one with the highest token would lock out the others. If no write depends on the read,
-    /// use [`read`](Self::read).
+    /// the holder with the highest token would lock out the others. If no write depends on the
+    /// read, use [`read`](Self::read).
     ///
     /// # Errors
     ///
@@ -549,19 +552,19 @@ impl<T> FencedResource<T> {
 
     /// Reads the value, without a token. Blocks like [`write`](Self::write).
     ///
-    /// No later write may depend on it: see [`read_with`](Self::read_with).
+    /// A later write must not depend on this value: see [`read_with`](Self::read_with).
     pub fn read<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         read(&self.value.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The highest token seen, or `None` if there was none. Does not block, so the write or read
-    /// with this token may still be in progress.
+    /// The highest token seen, or `None` if no token has been seen. Does not block, so the write or
+    /// read with this token may still be in progress.
     #[must_use]
     pub fn highest(&self) -> Option<FencingToken> {
         self.checker.highest()
     }
 
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn into_inner(self) -> T {
         self.value
@@ -699,12 +702,9 @@ mod tests {
         let mut acknowledged = Vec::new();
         for (token, seen, own) in [(old, seen_by_old, "old"), (new, seen_by_new, "new")] {
             let computed = [seen, vec![own]].concat();
-            acknowledged.extend(
-                resource
-                    .write(token, |value| *value = computed)
-                    .is_ok()
-                    .then_some(own),
-            );
+            if resource.write(token, |value| *value = computed).is_ok() {
+                acknowledged.push(own);
+            }
         }
         (acknowledged, resource.into_inner())
     }
@@ -781,7 +781,7 @@ mod tests {
             let resource = FencedResource::new(Vec::new());
             let start = Barrier::new(writers.len() + 1);
             let admitted: usize = thread::scope(|scope| {
-                let write = |numbers: &Vec<i64>| {
+                let write_all = |numbers: &Vec<i64>| {
                     start.wait();
                     let write = |number: &i64| {
                         let written = resource.write(token(*number), |applied| {
@@ -793,7 +793,7 @@ mod tests {
                     };
                     numbers.iter().filter(|number| write(number)).count()
                 };
-                let writers: Vec<_> = writers.iter().map(|numbers| scope.spawn(move || write(numbers))).collect();
+                let writers: Vec<_> = writers.iter().map(|numbers| scope.spawn(move || write_all(numbers))).collect();
                 start.wait();
                 let mut seen = None;
                 while writers.iter().any(|writer| !writer.is_finished()) {

@@ -19,14 +19,14 @@
 //! | [`interop`] | Java Curator, kazoo and go-zookeeper on the same path: which locks exclude each other, and which tests show it |
 //! | [`from_curator`] | each class and method of Java Curator, and its counterpart here |
 //!
-//! Each page names the tests of its statements. The tests are in the repository.
+//! Each page names the tests that check its statements. The tests are in the repository.
 //!
 //! # Pages in the repository
 //!
 //! Other pages are only in the repository: in `docs`, service discovery (`discovery.md`), the
 //! command `zklock` (`zklock.md`), the runbook, the alert rules and the dashboard (`operations`),
-//! defects of other crates (`upstream.md`), measurements (`performance.md`), the architecture and
-//! the decision records (ADR); in `examples`, a program for each task, among them a whole service
+//! bugs in other crates (`upstream.md`), measurements (`performance.md`), the architecture and the
+//! decision records (ADR); in `examples`, a program for each task, among them a whole service
 //! (`service`).
 //!
 //! A *pipeline* is a group of requests that are sent together, without waiting in between, and so

@@ -32,7 +32,7 @@
 //!
 //! | I want | use |
 //! |---|---|
-//! | one holder at a time | [`InterProcessMutex::non_reentrant`]: each acquire waits its turn, also in the same task |
+//! | one holder at a time | [`InterProcessMutex::non_reentrant`]: each acquire waits its turn, even in the same task |
 //! | the same, without a wait or with a time limit | [`InterProcessMutex::try_acquire`], [`InterProcessMutex::acquire_timeout`] |
 //! | the same for plain threads | [`InterProcessMutex::blocking_acquire`] and the other `blocking_*` methods: [a program](guide::locks#on-plain-threads) |
 //! | a lock that follows a request from task to task, and is re-entered there | [`InterProcessMutex::acquire_as`], of a mutex made by `new` |
@@ -71,30 +71,32 @@
 //! | What happens when the lock is lost? | [`LockGuard::run`], [`LockGuard::lost`]; in other tasks [`LockGuard::loss`] |
 //! | What is retried, and how often? | [`guide::retries`]; an acquire waits for the *lock* without a limit, but fails with [`Error::AcquireFailed`] when there is no session and the retry policy permits no more retries |
 //! | How does a job survive an outage of any length? | as a job of a [`LeaderSelector`]; with a lock, the loop in [`LockGuard::run`] and [`RetryForever`](client::RetryForever) |
-//! | In which order do I stop? | [`LockGuard`](LockGuard#shutdown) |
+//! | In which order do I shut down? | [`LockGuard`](LockGuard#shutdown) |
 //! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`], and the same method of every other lock |
 //! | How do I request a lock back from its holder? | [`revoke`], [`LockGuard::revocation_requested`] |
-//! | How do I write in ZooKeeper only while I hold the lock? | [`LockGuard::transaction`] |
-//! | How does another store refuse a holder that is too late? | [`LockGuard::fencing_token`], the module [`fencing`] |
+//! | How do I write to ZooKeeper only while I hold the lock? | [`LockGuard::transaction`] |
+//! | How does another store reject late writes of an old holder? | [`LockGuard::fencing_token`], the module [`fencing`] |
 //! | How do I set the retry policy of one lock? | [`using_retry_policy`](client::CuratorClient::using_retry_policy) |
 //! | Which timeouts, what on Kubernetes, and what does the log mean? | [`guide::production`] |
 //! | I know Java Curator: what is it here? | [`guide::from_curator`] |
 //! | What does each lock send, and what does Java Curator do differently? | [`guide::locks`] and a page for each lock |
 //! | Has a failed release succeeded in the background? | [`client::CuratorClient::janitor`] |
-//! | What do the locks log? | spans and events of [`tracing`](https://docs.rs/tracing), at level `debug`: a span for each acquire and each hold; for leaders, at `info` the begin and end of each term, and at `warn` what keeps a selector from leading |
+//! | What do the locks log? | spans and events of [`tracing`](https://docs.rs/tracing), at level `debug`: a span for each acquire and each hold; for leaders, at `info` the beginning and end of each term, and at `warn` what keeps a selector from leading |
 //! | How do I test my own service? | [`guide::testing`] |
 //!
 //! # Features
 //!
-//! `zookeeper-client` is enabled by default. One of the two transports, that and `native`, must be
-//! enabled.
+//! `zookeeper-client` is enabled by default. At least one of the two transports, `zookeeper-client`
+//! and `native`, must be enabled.
 //!
 //! - `backoff`: `client::BackoffRetry`, which turns a backoff of the crate `backoff` into a retry
 //!   policy. That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012,
 //!   RUSTSEC-2024-0384). [`ExponentialBackoffRetry`](client::ExponentialBackoffRetry) needs
 //!   neither.
-//! - `native`: `CuratorClientBuilder::transport` in the module [`client`], and a transport of this
-//!   project's own, beside `zookeeper-client` or in its place.
+//! - `metrics`: `describe_metrics`, `HISTOGRAM_BOUNDS`, and [metrics](guide::production#metrics) of
+//!   locks, leadership, caches and sessions, through the crate `metrics`.
+//! - `native`: `CuratorClientBuilder::transport` in the module [`client`], and this project's own
+//!   transport, alongside or instead of `zookeeper-client`.
 //! - `serde`: [`FencingToken`], [`VersionedValue`], [`client::ConnectionState`] and
 //!   [`client::ConnectString`] implement `Serialize` and `Deserialize`; [`Participant`],
 //!   [`LossReason`] and paths implement `Serialize`. A client's options can come from a
@@ -115,7 +117,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Each public type is `non_exhaustive`, or gives the reason why it is not.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
-// A simulation repeats a run: no other clock, no other source of chance, no thread.
+// Simulated runs must be reproducible, so direct use of clocks, randomness and threads is
+// disallowed.
 #![cfg_attr(
     not(test),
     warn(
@@ -308,7 +311,7 @@ mod tests {
     /// A stream has one consumer.
     const _: () = assert_type_is_send::<(CacheEvents, CountChanges, ValueChanges<u8>)>();
 
-    /// The futures that no test spawns.
+    /// No test spawns these futures, so this checks that they are `Send`.
     const _: fn(InterProcessMutex, InterProcessSemaphoreV2, InterProcessMultiLock) =
         |mutex, semaphore, lock| {
             assert_send(&(

@@ -1,4 +1,4 @@
-//! The owner of a lock inside this process, which makes a second acquire a re-entry.
+//! Identifies the owner of a lock in this process: its second acquire is a re-entry.
 
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ use tokio::runtime::Handle;
 /// - tokio may reuse the id of a task that has ended, so if a guard outlives its task, an unrelated
 ///   task could re-enter the lock.
 /// - Tasks of another executor that runs *inside* a tokio runtime (a `LocalPool` in
-///   `#[tokio::main]`, or one whose threads have entered the runtime) are not recognized: those
+///   `#[tokio::main]`, or one whose threads have entered the runtime) are not recognized: tasks
 ///   that share a thread, or a tokio task, are one owner.
 ///
 /// If one of these caveats matters, and the lock must be reentrant, use [`OwnerId::new`] and
@@ -76,7 +76,7 @@ impl OwnerId {
     /// The default owner of an asynchronous acquire: [`current`](Self::current) inside a tokio
     /// runtime, unknown outside.
     pub(crate) fn of_future() -> Self {
-        // A task is in a runtime: its handle need not be cloned.
+        // Checked first, because `Handle::try_current` clones the handle.
         match tokio::task::try_id() {
             Some(task) => Self(Kind::Task(task)),
             None if Handle::try_current().is_ok() => Self::current(),
@@ -106,8 +106,8 @@ impl std::fmt::Display for OwnerId {
     }
 }
 
-/// Hashes owners. Their numbers do not come from untrusted input, so the hash only has to spread
-/// them.
+/// Hashes owners. Their numbers do not come from untrusted input, so the hash need not resist
+/// collisions on purpose.
 #[derive(Debug, Default)]
 pub(crate) struct OwnerHasher(u64);
 

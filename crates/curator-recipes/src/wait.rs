@@ -1,4 +1,4 @@
-//! How long an acquire waits.
+//! How long an acquire waits, and what it returns when the time is up.
 
 use std::future::pending;
 use std::time::Duration;
@@ -20,8 +20,8 @@ pub enum Wait {
     /// The acquire does not wait. It creates its node, reads the queue, and deletes its node again
     /// if another contender is ahead. It does not retry.
     ///
-    /// In a semaphore, contenders pass through the queue even if leases are free for all of them.
-    /// There, the acquire waits for the contenders ahead while enough leases are left: see
+    /// For a semaphore, the acquire does wait for contenders ahead while enough leases are left,
+    /// because all contenders pass through the queue, even if leases are free: see
     /// [`try_acquire`](crate::InterProcessSemaphoreV2::try_acquire).
     No,
     /// The acquire waits until a deadline, which covers connecting, queueing and requests. If the
@@ -31,10 +31,10 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// Without a deadline.
+    /// Waits without a deadline.
     pub const FOREVER: Self = Self::Until(Deadline::NEVER);
 
-    /// Until `timeout` has passed. A timeout of zero is [`No`](Self::No).
+    /// Waits until `timeout` has passed. A timeout of zero means [`No`](Self::No).
     #[must_use]
     pub fn timeout(timeout: Duration) -> Self {
         if timeout.is_zero() {
@@ -75,7 +75,7 @@ impl Wait {
             connected = time_is_up => connected.map(|()| None).map_err(Error::from),
         };
         match done {
-            // `work` noticed the end of the session before the end of the client, which caused it.
+            // The end of the client ended the session, and `work` has noticed only the latter.
             Err(Error::Client(ClientError::SessionEnded {
                 end: SessionEnd::Closed | SessionEnd::Forked,
                 ..
