@@ -1,5 +1,6 @@
-//! The task of a latch: joins the queue, leads, and joins again, until the latch is closed or
-//! dropped.
+//! The task of a latch: joins the queue, leads, joins again, and reports why it cannot take part.
+//!
+//! Runs until the latch is closed or dropped.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -56,8 +57,10 @@ pub(super) struct Reporter {
 impl Reporter {
     fn report_term(&self, term: Leadership) {
         let token = term.fencing_token();
-        self.reports
-            .send_modify(|report| (report.term, report.error) = (Some(term.clone()), None));
+        self.reports.send_modify(|report| {
+            report.term = Some(term.clone());
+            report.error = None;
+        });
         self.report_state(LeaderState::Leader { token });
         term.log_begin(&self.client);
     }
@@ -111,6 +114,16 @@ pub(super) struct Campaign {
     pub(super) failures: FailureLog,
     /// `None` while the participant stands aside.
     pub(super) participation: Option<Participation>,
+}
+
+/// Why a term has ended.
+enum TermEnd {
+    Lost,
+    Revoked,
+    /// The user has sent a command.
+    Commanded,
+    /// The last handle was dropped.
+    Abandoned,
 }
 
 /// The next step of the campaign.
@@ -238,32 +251,35 @@ impl Campaign {
         }
         // A lost connection alone does not end the term, which lasts while the session is certainly
         // alive.
-        let next = tokio::select! {
+        let end = tokio::select! {
             biased;
-            _ = &mut lost => None,
-            Ok(()) = hold.revocation_requested(), if self.is_revocable => Some(None),
-            command = self.commands.changed() => Some(Some(command)),
+            _ = &mut lost => TermEnd::Lost,
+            Ok(()) = hold.revocation_requested(), if self.is_revocable => TermEnd::Revoked,
+            command = self.commands.changed() => match command {
+                Ok(()) => TermEnd::Commanded,
+                Err(_) => TermEnd::Abandoned,
+            },
         };
         // Report before the release is sent, so before another participant can lead.
         self.reporter.report_no_term(self.state_without_term());
-        match next {
-            None => Next::ByIntent,
-            Some(None) => {
+        match end {
+            TermEnd::Lost => Next::ByIntent,
+            TermEnd::Revoked => {
                 if let Err(error) = guard.release().await {
                     self.log(&error, "the release of the term is not confirmed");
                 }
                 Next::ByIntent
             }
-            Some(Some(Err(_))) => Next::Abandoned,
-            Some(Some(Ok(()))) => {
+            TermEnd::Abandoned => Next::Abandoned,
+            TermEnd::Commanded => {
                 let Command { number, .. } = *self.commands.borrow_and_update();
                 Next::Report(number, guard.release().await)
             }
         }
     }
 
-    /// Pauses after a failure to take part, whose cause may be repaired: a missing permission,
-    /// used-up sequence numbers.
+    /// Pauses after a failure to take part. Its cause may be repaired in the meantime, such as a
+    /// missing permission, or used-up sequence numbers.
     async fn pause(&mut self, error: Error) -> Result<Next> {
         self.reporter.report_error(Some(error.clone()));
         self.reporter.report_no_term(LeaderState::Unknown);
@@ -290,7 +306,7 @@ impl Campaign {
         Ok(Next::ByIntent)
     }
 
-    /// This participant is in the queue, or leads.
+    /// Records that this participant is in the queue, or leads.
     fn recovered(&mut self) {
         self.pauses.end();
         self.reporter.report_error(None);

@@ -49,7 +49,7 @@ use crate::task::RecipeTask;
 ///
 /// - *One leader*: no two participants have a [valid](Leadership::is_valid) term at the same time,
 ///   unless a client deletes the leader's node. The leader's clock ends the term when the session
-///   may be over, before another participant can lead.
+///   may have ended, before another participant can lead.
 /// - *Fair*: participants lead in the order in which they joined.
 /// - *Herd-free*: the end of a term wakes the next participant, and one more, which prepares to
 ///   lead.
@@ -95,8 +95,8 @@ impl LeaderLatchBuilder {
     /// Sets the id of this participant, the data of its node, which [`LeaderLatch::participants`]
     /// returns in every process. Defaults to none, as in Curator.
     ///
-    /// The id `__REVOKE__` is the text of [`revoke`](crate::revoke): a participant with it cannot
-    /// be revoked.
+    /// A participant with the id `__REVOKE__` cannot be revoked, because [`revoke`](crate::revoke)
+    /// writes this text.
     pub fn id(self, id: impl AsRef<str>) -> Self {
         let id = id.as_ref().as_bytes();
         Self {
@@ -116,7 +116,7 @@ impl LeaderLatchBuilder {
         }
     }
 
-    /// Starts to take part. Returns immediately, also before there is a connection.
+    /// Starts to take part. Returns immediately, even before there is a connection.
     #[must_use = "the participant leaves when its latch is dropped"]
     pub fn start(self) -> LeaderLatch {
         let Self {
@@ -124,12 +124,12 @@ impl LeaderLatchBuilder {
             queued,
             is_revocable,
         } = self;
-        let (commands, commanded) = watch::channel(Command {
+        let (commands_tx, commands_rx) = watch::channel(Command {
             intent: Intent::TakePart,
             number: 0,
         });
-        let (states, state) = watch::channel(LeaderState::Unknown);
-        let (reports, report) = watch::channel(Report {
+        let (states_tx, states_rx) = watch::channel(LeaderState::Unknown);
+        let (reports_tx, reports_rx) = watch::channel(Report {
             term: None,
             error: None,
             done: (0, Ok(())),
@@ -137,20 +137,20 @@ impl LeaderLatchBuilder {
         let campaign = Campaign {
             client: mutex.client().clone(),
             mutex: mutex.clone(),
-            commands: commanded,
+            commands: commands_rx,
             queued,
             is_revocable,
             reporter: Reporter {
                 client: mutex.client().clone(),
-                states,
-                reports,
+                states: states_tx,
+                reports: reports_tx,
             },
             pauses: Pauses::default(),
             failures: FailureLog::default(),
             participation: Some(mutex.participates()),
         };
-        let commands = Arc::new(commands);
-        let channels = (Arc::clone(&commands), state.clone(), report.clone());
+        let commands = Arc::new(commands_tx);
+        let channels = (Arc::clone(&commands), states_rx.clone(), reports_rx.clone());
         let task = RecipeTask::start(
             mutex.client(),
             mutex.path().clone(),
@@ -160,8 +160,8 @@ impl LeaderLatchBuilder {
         LeaderLatch {
             mutex,
             commands,
-            states: state,
-            reports: report,
+            states: states_rx,
+            reports: reports_rx,
             task,
         }
     }
@@ -176,7 +176,7 @@ impl LeaderLatch {
     /// When the path is invalid.
     pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderLatchBuilder> {
         let queued = Arc::default();
-        let mutex = InterProcessMutex::of_leaders(
+        let mutex = InterProcessMutex::for_election(
             client,
             path,
             "leader latch",
@@ -198,13 +198,13 @@ impl LeaderLatch {
     /// [`RecipeClosed`](Error::RecipeClosed) when the latch is closed; [`Client`](Error::Client)
     /// when the client is closed, or has ended; [`RecipePanicked`](Error::RecipePanicked). No other
     /// errors: the wait continues through outages and denied requests, which are logged;
-    /// [`last_error`](Self::last_error) returns the last of these.
+    /// [`last_error`](Self::last_error) returns the latest failure.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped: the participant keeps its place.
     pub async fn leadership(&self) -> Result<Leadership> {
-        // The state is set after the report.
+        // When the state is set, the report already contains the term.
         self.task
             .until(&self.states, |state| {
                 if !state.is_leader() {

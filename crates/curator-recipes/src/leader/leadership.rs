@@ -1,5 +1,5 @@
-//! What a latch and a selector share: the state of a participant, its terms, its pauses while it
-//! cannot take part, and the wait until its nodes are deleted.
+//! What a latch and a selector share: the state of a participant, its terms, its pauses after
+//! failures, and the wait until its nodes are deleted.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use crate::lock::guard::{GuardedTransaction, LossHandle, run_until};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LeaderState {
-    /// It leads, in the term with this token.
+    /// The participant leads, in the term with this token.
     Leader {
         /// Increases from leader to leader.
         token: FencingToken,
     },
-    /// It has a connection and does not lead: it waits in the queue, or stands aside.
+    /// The participant has a connection and does not lead: it waits in the queue, or stands aside.
     Follower,
-    /// It does not lead, and the leader is not known: there is no connection, or the session is
-    /// suspended; it cannot take part (see
+    /// The participant does not lead, and the leader is not known: there is no connection, or the
+    /// session is suspended; the participant cannot take part (see
     /// [`LeaderLatch::last_error`](super::LeaderLatch::last_error)); or the latch has ended.
     Unknown,
 }
 
 impl LeaderState {
-    /// Whether it is [`Leader`](Self::Leader).
+    /// Whether the state is [`Leader`](Self::Leader).
     #[must_use]
     pub fn is_leader(self) -> bool {
         matches!(self, Self::Leader { .. })
@@ -113,7 +113,7 @@ impl Leadership {
     }
 
     /// Waits until the term has ended, and returns why: [`Released`](crate::LossReason::Released)
-    /// if this participant gave it up.
+    /// if this participant ended it.
     ///
     /// # Cancel safety
     ///
@@ -193,13 +193,13 @@ impl Pauses {
         self.retrier.is_some()
     }
 
-    /// An attempt has failed.
+    /// Records that an attempt has failed.
     pub(super) fn begin(&mut self, client: &CuratorClient) -> &mut Retrier {
         self.retrier.get_or_insert_with(|| client.patient_retrier())
     }
 
-    /// This participant is in the queue, or leads, or stands aside: the next pause is the first one
-    /// again. Returns whether the last attempt failed.
+    /// Records that this participant is in the queue, leads, or stands aside: the next pause is as
+    /// short as the first one. Returns whether the last attempt failed.
     pub(super) fn end(&mut self) -> bool {
         self.retrier.take().is_some()
     }
@@ -235,7 +235,8 @@ async fn pause(client: &CuratorClient, retrier: &mut Retrier) -> curator_client:
     }
 }
 
-/// Waits until all nodes that this client has left in this queue are deleted, or the client closes.
+/// Waits until all nodes that this client has left behind in this queue are deleted, or the client
+/// closes.
 ///
 /// # Errors
 ///
@@ -285,7 +286,8 @@ pub(super) async fn wait_until_left(
     }
 }
 
-/// Whether a node belongs to the queue; of a prefix, only the beginning of the name is known.
+/// Whether a node belongs to the queue. If `is_prefix` is true, only the beginning of the name is
+/// known.
 fn is_in_queue(
     path: &ZPath,
     is_prefix: bool,

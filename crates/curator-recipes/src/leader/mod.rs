@@ -14,5 +14,5 @@ pub use self::selector::{LeaderSelector, LeaderSelectorBuilder, LeaderSelectorEr
 
 /// The lock name of a latch's nodes.
 const LATCH_NAME: &str = "latch-";
-/// The lock name of a selector's nodes, the same as a mutex has.
+/// The lock name of a selector's nodes, the same as a mutex's.
 const SELECTOR_NAME: &str = "lock-";

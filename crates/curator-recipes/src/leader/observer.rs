@@ -37,9 +37,9 @@ pub enum ObservedLeader {
 
 /// Observes the leader of an election, without taking part.
 ///
-/// It reports the first participant, and each change of it. A task on the client's runtime reads
-/// it, through outages of any length and lost sessions, until the client closes, or the last
-/// handle, receiver and stream of this observer are dropped.
+/// Reports the first participant, and each change. A task on the client's runtime reads the
+/// participant, through outages of any length and lost sessions, until the client closes, or the
+/// last handle, receiver and stream of this observer are dropped.
 ///
 /// ```no_run
 /// use curator_recipes::client::CuratorClient;
@@ -96,7 +96,7 @@ debug_line!(LeaderObserver, |observer| path: observer.path(), connection: observ
 
 impl LeaderObserver {
     /// Observes the leader among the [`LeaderLatch`](super::LeaderLatch)es at `path`, including
-    /// those of Java. Returns immediately, also before there is a connection.
+    /// Java's. Returns immediately, even before there is a connection.
     ///
     /// It ignores the nodes of selectors and locks: on their path it reports
     /// [`NoLeader`](ObservedLeader::NoLeader), and lists the path after each change.
@@ -109,7 +109,7 @@ impl LeaderObserver {
     }
 
     /// Observes the leader among the [`LeaderSelector`](super::LeaderSelector)s at `path`,
-    /// including Java's. Returns immediately, also before there is a connection.
+    /// including Java's. Returns immediately, even before there is a connection.
     ///
     /// The queue is the same as for an [`InterProcessMutex`](crate::InterProcessMutex), so this
     /// also observes the holder of a mutex.
@@ -127,25 +127,25 @@ impl LeaderObserver {
         lock_name: &'static str,
     ) -> Result<Self> {
         let path = client.resolve(path)?;
-        let (values, observed) = watch::channel(ObservedLeader::Unknown);
-        let (errors, last_error) = watch::channel(None);
+        let (values_tx, values_rx) = watch::channel(ObservedLeader::Unknown);
+        let (errors_tx, errors_rx) = watch::channel(None);
         let driver = StandardLockInternalsDriver::with_lock_name(lock_name);
         let head = QueueHead::new(client, path.clone(), driver);
         let reporter = Reporter {
             client: client.clone(),
             path: path.clone(),
-            values,
-            errors,
+            values: values_tx,
+            errors: errors_tx,
         };
         let task = RecipeTask::start(
             client,
             path,
-            (observed.clone(), last_error.clone()),
+            (values_rx.clone(), errors_rx.clone()),
             observe(head, reporter),
         );
         Ok(Self {
-            values: observed,
-            errors: last_error,
+            values: values_rx,
+            errors: errors_rx,
             task,
         })
     }
@@ -289,7 +289,7 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
                 }
                 let leader = first.map_or(ObservedLeader::NoLeader, ObservedLeader::Leader);
                 let mut changed = pin!(head.changed());
-                // A reply that was processed late may be of a session that has ended.
+                // A reply that was processed late may belong to a session that has ended.
                 if poll!(&mut changed).is_ready() {
                     continue;
                 }
@@ -323,7 +323,7 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
     }
 }
 
-/// Returns the leader that was read, or an error if one with a higher token was read before.
+/// Returns the leader that was read, or an error if a leader with a higher token was read before.
 fn check_order(
     latest: &mut Option<Participant>,
     mut first: Option<Participant>,
@@ -341,7 +341,7 @@ fn check_order(
             });
         }
         if first.path == latest.path && is_revoke_request(&first.data) {
-            // `revoke` has overwritten its id: keep the id read before.
+            // `revoke` has overwritten the leader's id: keep the id read before.
             first.data.clone_from(&latest.data);
         }
     }
@@ -418,7 +418,7 @@ impl QueueHead {
     }
 
     fn keep_first(&mut self, children: Vec<String>) -> Result<()> {
-        self.first = Listed::of(&self.dir, children, &self.driver, Numbers::Order)?;
+        self.first = Listed::from_children(&self.dir, children, &self.driver, Numbers::Order)?;
         self.first.truncate(2);
         Ok(())
     }

@@ -24,14 +24,15 @@ use crate::task::report::Truncated;
 
 /// A term whose job ends sooner is short: a pause follows.
 const SHORT_TERM: Duration = Duration::from_secs(10);
-/// The pause after the first of several consecutive short terms, and the longest pause; each pause
-/// is twice the previous one.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+/// The pause after the first of several consecutive short terms; each further pause is twice the
+/// previous one.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// Runs a job in one process at a time: the leader.
 ///
 /// Curator's `LeaderSelector`: a mutex whose nodes contain the ids of the participants. Java and
-/// Rust programs can take part together, also with Curator's `InterProcessMutex`.
+/// Rust programs can take part together, even those that use Curator's `InterProcessMutex`.
 ///
 /// ```no_run
 /// use curator_recipes::LeaderSelector;
@@ -157,7 +158,7 @@ pub enum LeaderSelectorError<E> {
 
 debug_as_text!(LeaderSelectorError<E>);
 
-/// Logs the end of a term on drop, so also if the run is dropped.
+/// Logs the end of a term on drop, even if the run is dropped.
 struct LoggedTerm<'a> {
     client: &'a CuratorClient,
     term: Leadership,
@@ -198,7 +199,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// The run is in the queue, or leads.
+    /// Records that the run is in the queue, or leads.
     fn succeeded(&mut self) {
         if !self.pauses.end() {
             return;
@@ -225,7 +226,7 @@ impl<'a> Attempts<'a> {
 
 impl Drop for Attempts<'_> {
     fn drop(&mut self) {
-        // In a forked child, another thread may have held the lock.
+        // In a forked child, another thread may have held the lock of `last_error` at the `fork`.
         if self.pauses.end() && check_fork(self.selector.mutex.client()).is_ok() {
             self.report(None);
         }
@@ -243,7 +244,7 @@ impl LeaderSelector {
     ///
     /// When the path is invalid.
     pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderSelectorBuilder> {
-        let mutex = InterProcessMutex::of_leaders(
+        let mutex = InterProcessMutex::for_election(
             client,
             path,
             "leader selector",
@@ -303,7 +304,7 @@ impl LeaderSelector {
         let client = self.mutex.client().clone();
         let _participation = self.mutex.participates();
         let mut shutdown = pin!(shutdown.map(drop).fuse());
-        let mut pause_after_term = PAUSES.0;
+        let mut pause_after_term = FIRST_PAUSE;
         let mut attempts = Attempts::new(&self);
         let mut jobs = FailureLog::default();
         let mut releases = FailureLog::default();
@@ -358,7 +359,7 @@ impl LeaderSelector {
             drop(logged);
             let is_short = source::elapsed(began) < SHORT_TERM;
             if !is_short {
-                pause_after_term = PAUSES.0;
+                pause_after_term = FIRST_PAUSE;
             }
             let mut stopped = Ok(());
             match guard.release_timeout(client.close_timeout()).await {
@@ -425,7 +426,7 @@ impl LeaderSelector {
                 _ = client.closing() => {}
                 () = client.sleep_until(Deadline::after(pause_after_term)) => {}
             }
-            pause_after_term = (2 * pause_after_term).min(PAUSES.1);
+            pause_after_term = (2 * pause_after_term).min(MAX_PAUSE);
         }
     }
 
@@ -459,7 +460,7 @@ impl LeaderSelector {
             biased;
             _ = interrupted.changed() => None,
             () = self.mutex.client().sleep_until(grace_period) => {
-                // If false, the client has closed, which ends the term.
+                // If the grace period has not ended, the client has closed, which ends the term.
                 if !self.grace_period.is_zero() && grace_period.has_passed() {
                     self.log(&"the grace period has ended", "the job has not ended in time: its future is dropped");
                 }
@@ -499,8 +500,8 @@ impl LeaderSelector {
     }
 
     /// Why a run of this selector or of a clone cannot take part now, for example because a
-    /// permission is missing; of several runs, the one that failed last. `None` while it is in the
-    /// queue, or leads. A run tries again, after pauses of up to 10 s.
+    /// permission is missing; if several runs cannot, the error of the run that failed last. `None`
+    /// while the run is in the queue, or leads. A run tries again, after pauses of up to 10 s.
     #[must_use]
     pub fn last_error(&self) -> Option<Error> {
         check_fork(self.mutex.client()).ok()?;

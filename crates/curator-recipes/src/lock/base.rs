@@ -40,7 +40,7 @@ impl BaseLock {
         }
     }
 
-    /// Another lock that is as reentrant as this one.
+    /// Makes another lock, which is reentrant if this one is.
     fn with(&self, internals: LockInternals) -> Self {
         match self.gates {
             Some(_) => Self::reentrant(internals),
@@ -48,18 +48,18 @@ impl BaseLock {
         }
     }
 
-    /// Another lock on the same path, with other data.
+    /// Makes another lock on the same path, with this data in its nodes.
     pub(crate) fn with_data(&self, data: Arc<[u8]>) -> Self {
         self.with(LockInternals::clone(&self.internals).with_data(data))
     }
 
-    /// Another lock on the same path, with this name in its metrics.
+    /// Makes another lock on the same path, with this name in its metrics.
     #[cfg(feature = "metrics")]
     pub(crate) fn with_metrics_name(&self, name: Arc<str>) -> Self {
         self.with(LockInternals::clone(&self.internals).with_metrics_name(name))
     }
 
-    /// Another lock on the same path, with other nodes.
+    /// Makes another lock on the same path, with the node names of this driver.
     pub(crate) fn with_driver(&self, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
         Ok(self.with(LockInternals::clone(&self.internals).with_driver(driver)?))
     }
@@ -86,7 +86,8 @@ impl BaseLock {
     ///
     /// # Errors
     ///
-    /// [`Error::OwnerUnknown`] if it is, and the owner is a future outside a tokio runtime.
+    /// [`Error::OwnerUnknown`] if the lock is reentrant and the owner is a future outside a tokio
+    /// runtime.
     pub(crate) fn gates(&self, owner: &OwnerId) -> Result<Option<&Gates>> {
         match &self.gates {
             Some(_) if owner.is_unknown() => Err(Error::OwnerUnknown {
@@ -150,13 +151,13 @@ impl BaseLock {
     /// Returns another guard if `owner` already holds the lock.
     pub(crate) fn reenter(&self, owner: &OwnerId) -> Option<LockGuard> {
         let hold = self.holds.enter(owner, HoldUser::Guard)?;
-        Some(LockGuard::new(Share::new(&self.holds, hold)).of_reentry(true))
+        Some(LockGuard::new(Share::new(&self.holds, hold)).with_reentry(true))
     }
 
     /// If `owner` holds the lock, returns a share that keeps it held until dropped.
     pub(crate) fn keep(&self, owner: &OwnerId) -> Option<Share> {
         let hold = self.holds.enter(owner, HoldUser::Lock)?;
-        Some(Share::of_lock(&self.holds, hold))
+        Some(Share::internal(&self.holds, hold))
     }
 
     /// Records that the owner of `hold` now holds the lock.

@@ -31,7 +31,7 @@ pub(crate) struct Holds {
 impl Holds {
     /// Enters the hold of `owner`. Returns `None` if the owner has no hold, or has lost it.
     pub(crate) fn enter(&self, owner: &OwnerId, user: HoldUser) -> Option<Arc<Hold>> {
-        self.of(owner).filter(|hold| hold.enter(user))
+        self.get(owner).filter(|hold| hold.enter(user))
     }
 
     /// Records that the owner of `hold` now holds the lock, and returns its first share.
@@ -43,22 +43,22 @@ impl Holds {
 
     /// Whether `owner` holds the lock now.
     pub(crate) fn is_held_by(&self, owner: &OwnerId) -> bool {
-        self.of(owner).is_some_and(|hold| hold.is_held())
+        self.get(owner).is_some_and(|hold| hold.is_held())
     }
 
     /// Whether any owner in this process holds the lock now.
     pub(crate) fn is_held(&self) -> bool {
         #[expect(clippy::disallowed_methods, reason = "sorted")]
         let mut holds: Vec<_> = self.holds.iter().map(|hold| Arc::clone(&hold)).collect();
-        // The first one that is held ends the search, and a loss that is found on the way wakes
-        // other futures.
+        // The order has effects: the search ends at the first hold that is still held, and each
+        // loss that it finds before wakes other futures.
         holds.sort_unstable_by(|one, other| one.path().cmp(other.path()));
         holds.iter().any(|hold| hold.is_held())
     }
 
     /// Returns a clone, so that the map is unlocked when the hold is used: recording a loss can
     /// wake other futures.
-    fn of(&self, owner: &OwnerId) -> Option<Arc<Hold>> {
+    fn get(&self, owner: &OwnerId) -> Option<Arc<Hold>> {
         self.holds.get(owner).map(|hold| Arc::clone(&hold))
     }
 
@@ -89,7 +89,7 @@ impl Share {
     }
 
     /// Like [`new`](Self::new), for an internal share of the lock.
-    pub(crate) fn of_lock(holds: &Arc<Holds>, hold: Arc<Hold>) -> Self {
+    pub(crate) fn internal(holds: &Arc<Holds>, hold: Arc<Hold>) -> Self {
         let mut share = Self::new(holds, hold);
         share.user = HoldUser::Lock;
         share

@@ -1,7 +1,7 @@
-//! What locks have in common: the trait of all exclusive locks, and the macros for their methods.
+//! The trait of all exclusive locks, and the macros for the methods that locks have in common.
 //!
-//! The locks have methods instead of a builder, because `spawn` and `join_all` take futures, and
-//! because an acquire with a timeout returns another type.
+//! An acquire is a method, not a builder, because `spawn` and `join_all` take futures, and because
+//! an acquire with a timeout returns another type.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -23,8 +23,8 @@ use crate::wait::Wait;
 /// Curator's interface of the same name. The locks of this crate also have these methods as
 /// inherent methods, and further ones.
 ///
-/// Your own lock must wrap one of this crate's, since only those return a [`LockGuard`]. The trait
-/// is defined with the crate `async-trait`, and must be implemented with it:
+/// Your own lock must wrap a lock of this crate, because only this crate can make a [`LockGuard`].
+/// The trait is defined with the crate `async-trait`, and must be implemented with it:
 ///
 /// ```
 /// use async_trait::async_trait;
@@ -73,8 +73,8 @@ pub trait InterProcessLock: Debug + Send + Sync {
     /// ahead or the servers were slow to reply, and fails if there is no connection or the session
     /// is suspended. A non-reentrant lock ignores the owner.
     ///
-    /// All other methods that acquire call this one. A multi-lock passes its own deadline as
-    /// `wait`. With [`Wait::FOREVER`], an implementation must not return `None`.
+    /// All other acquire methods call this method. A multi-lock passes its own deadline as `wait`.
+    /// With [`Wait::FOREVER`], an implementation must not return `None`.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ pub trait InterProcessLock: Debug + Send + Sync {
     /// wait for the first.
     fn paths(&self) -> Vec<ZPath>;
 
-    /// The lock's client; the first lock's, if there are several.
+    /// The lock's client; for several locks, the client of the first one.
     fn client(&self) -> &CuratorClient;
 
     /// Waits for the lock, without a time limit.
@@ -171,10 +171,10 @@ pub trait InterProcessLock: Debug + Send + Sync {
     }
 }
 
-/// Implements the trait for a type that has the `enter` of `acquire_methods!`, and `participants`,
-/// `paths` and `client`.
+/// Implements the trait for a type that has the method `enter` that `acquire_methods!` needs, and
+/// `participants`, `paths` and `client`.
 ///
-/// Written out as `async_trait` would expand it, but the futures are made in inner functions
+/// Written as `async_trait` would expand it, except that the futures are made in inner functions
 /// without bounds on lifetimes. The compiler proves once for all such functions that the futures
 /// are `Send`; for functions with bounds, it repeats the proof in each, which took 5 of the 14 s
 /// for this crate.
@@ -260,7 +260,7 @@ macro_rules! acquire_methods {
         /// cannot help, such as a missing permission; it contains
         /// [`Closed`](curator_client::Error::Closed) as soon as the client closes. If the session
         /// is lost during the wait, there is no error: the acquire joins the end of the queue in
-        /// the next session. Nor is it an error that other clients or the server create and delete
+        /// the next session. Nor is it an error if other clients or the server create and delete
         /// the lock's directories.
         ///
         /// [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is

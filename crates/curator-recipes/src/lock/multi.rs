@@ -24,8 +24,8 @@ use crate::wait::Wait;
 /// *together*: all nodes are created in one transaction, so any two such locks have the same order
 /// in every queue that they share. They cannot deadlock, whatever the order of their paths. If all
 /// are free, an acquire sends two requests in one round trip, for any number of paths, and the
-/// release one (Curator: two and one for each path, one after another). Servers older than 3.7.2,
-/// and 3.8.0 and 3.8.1, need one more request and round trip for the acquire.
+/// release sends one request (Curator: two and one for each path, one after another). Servers older
+/// than 3.7.2, and 3.8.0 and 3.8.1, need one more request and round trip for the acquire.
 ///
 /// [`of`](Self::of) acquires any locks, one after another. Give them in the same order everywhere:
 /// two multi-locks with opposite orders can wait for each other forever.
@@ -50,8 +50,8 @@ use crate::wait::Wait;
 /// - *One deadline* for all of them. At the deadline, a multi-lock made by `of` releases the
 ///   members that it holds before it returns; it waits for these releases at most one second
 ///   longer, and then they continue in the background.
-/// - *Exclusive* on each path, also among multi-locks and [mutexes](super::InterProcessMutex) on
-///   the same paths (Java's too).
+/// - *Exclusive* on each path, even against other multi-locks and
+///   [mutexes](super::InterProcessMutex) on the same path (including Java's).
 /// - *No deadlock* among multi-locks of paths, and with mutexes whose holders do not request
 ///   further locks.
 /// - *Reentrant* only if made by [`new`](Self::new), or by `of` from reentrant locks: an
@@ -153,8 +153,7 @@ impl InterProcessMultiLock {
         let locks: Vec<_> = locks.into_iter().collect();
         let paths: Vec<_> = locks.iter().flat_map(|lock| lock.paths()).collect();
         check_paths(&paths)?;
-        let members = Members::of(locks);
-        let members = members.ok_or(Error::InvalidMultiLock {
+        let members = Members::new(locks).ok_or(Error::InvalidMultiLock {
             paths: Vec::new(),
             expected: "at least one lock",
         })?;
@@ -200,7 +199,7 @@ impl InterProcessMultiLock {
         "If the locks are reentrant, the current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately \
          when it already holds them: futures that share a task then do not exclude each other. With a \
          [`non_reentrant`](Self::non_reentrant) lock, they exclude each other. A lock that was made by [`of`](Self::of) fails with \
-         [`MultiLockMember`](crate::Error::MultiLockMember) when one of its locks fails, also without a connection, or when the session of a \
+         [`MultiLockMember`](crate::Error::MultiLockMember) when one of its locks fails, even for lack of a connection, or when the session of a \
          lock that it holds is lost while it waits for the next lock. It fails with [`ReleasesFailed`](crate::Error::ReleasesFailed) when it \
          ends without the locks (at its deadline, or if `try_acquire` finds a lock held) and a lock that it held turns out to be lost or \
          cannot be released. It waits for these releases until its deadline or for one second, whichever is later; then \
@@ -301,7 +300,7 @@ fn contends_in(outer: &ZPath, inner: &ZPath) -> bool {
 }
 
 /// The locks of a multi-lock, at least one, in the order of their acquisition. Acquires them one
-/// after another, and releases those it has if one fails.
+/// after another; if one fails, releases the locks acquired before.
 #[derive(Debug, Clone)]
 struct Members {
     first: Arc<dyn InterProcessLock>,
@@ -309,7 +308,7 @@ struct Members {
 }
 
 impl Members {
-    fn of(locks: Vec<Arc<dyn InterProcessLock>>) -> Option<Self> {
+    fn new(locks: Vec<Arc<dyn InterProcessLock>>) -> Option<Self> {
         let mut locks = locks.into_iter();
         Some(Self {
             first: locks.next()?,
@@ -407,8 +406,8 @@ async fn acquire(
 /// request for each lock.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Releases the locks, the last one first, and returns every error. Releases not finished in time
-/// continue in the background.
+/// Releases the locks, the last one first, and returns every error. Releases that are not finished
+/// in time continue in the background.
 async fn roll_back(held: Option<LockGuard>, wait: Wait) -> Vec<Error> {
     let Some(held) = held else { return Vec::new() };
     let left = match wait {

@@ -112,8 +112,8 @@ impl InterProcessMutex {
     /// It belongs to the task that acquires it, or to the thread if there is no task; Curator's
     /// mutex belongs to a thread. **Futures that share a task (`join!`, `select!`,
     /// `buffer_unordered`) do not exclude each other**: while one of them holds the lock, the
-    /// others re-enter it. A task that has given its guard to another task re-enters it, too. With
-    /// [`acquire_as`](Self::acquire_as), the caller chooses the [owner](OwnerId).
+    /// others re-enter it. A task that has given its guard to another task also re-enters the lock.
+    /// With [`acquire_as`](Self::acquire_as), the caller chooses the [owner](OwnerId).
     ///
     /// # Errors
     ///
@@ -156,9 +156,9 @@ impl InterProcessMutex {
     ///
     /// # Caveats
     ///
-    /// - All Rust programs on this path must make their mutex in this way. It does not exclude a
-    ///   mutex with Curator's names, nor the locks of Java Curator and go-zookeeper, a multi-lock
-    ///   of paths, or kazoo's `ReadLock`.
+    /// - All Rust programs on this path must make their mutex in this way. The mutex does not
+    ///   exclude a mutex with Curator's names, nor the locks of Java Curator and go-zookeeper, a
+    ///   multi-lock of paths, or kazoo's `ReadLock`.
     /// - The guarantees of this type hold for its guards only. Kazoo's lock has no fencing token,
     ///   and does not signal its loss to the holder: a Python program has to listen to connection
     ///   states; otherwise it may continue while a guard in Rust is valid.
@@ -190,7 +190,7 @@ impl InterProcessMutex {
 
     /// Makes the mutex of a leader election: its contenders enter the queue immediately, each with
     /// a node. `queued` receives whether the latest contender waits there.
-    pub(crate) fn of_leaders(
+    pub(crate) fn for_election(
         client: &CuratorClient,
         path: impl NodePath,
         kind: &'static str,

@@ -20,7 +20,7 @@ use crate::fencing::FencingToken;
 pub struct Participant {
     /// The path of the node on the server.
     pub path: ZPath,
-    /// Its sequence number.
+    /// The sequence number of the node.
     pub sequence: i32,
     /// What kind of lock the node contends for.
     pub kind: ParticipantKind,
@@ -28,16 +28,16 @@ pub struct Participant {
     pub owns: bool,
     /// The id of the session that owns the node.
     pub session_id: i64,
-    /// When it was created, by the servers' clock.
+    /// When the node was created, by the servers' clock.
     pub created: SystemTime,
-    /// The token of its current or future hold. A waiter for a semaphore or a semaphore mutex gets
-    /// a different token with its lease.
+    /// The token of the participant's current or future hold. A waiter for a semaphore or a
+    /// semaphore mutex gets a different token with its lease.
     pub fencing_token: FencingToken,
     /// The data of the node: by default, the address of the client that created it.
     pub data: Vec<u8>,
 }
 
-/// The length of the data, not the data.
+/// Shows the length of the data, not the data itself.
 impl fmt::Debug for Participant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -66,10 +66,10 @@ impl fmt::Debug for Participant {
     }
 }
 
-/// For status pages. The path and the kind are text. The session's id is text, in hexadecimal
-/// digits as in ZooKeeper's logs, because JavaScript cannot represent such large numbers exactly.
-/// The time of creation is in milliseconds since 1970. The data is text; bytes that are not UTF-8
-/// are replaced.
+/// Serializes for status pages. The path and the kind are text. The session's id is text, in
+/// hexadecimal digits as in ZooKeeper's logs, because JavaScript cannot represent such large
+/// numbers exactly. The time of creation is in milliseconds since 1970. The data is text; bytes
+/// that are not UTF-8 are replaced.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Participant {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -96,8 +96,8 @@ impl serde::Serialize for Participant {
 }
 
 impl Participant {
-    /// Its data as text: the id of a participant in an election of leaders. Bytes that are not
-    /// UTF-8 are replaced.
+    /// The data as text: in a leader election, the id of the participant. Bytes that are not UTF-8
+    /// are replaced.
     #[must_use]
     pub fn id(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.data)
@@ -150,7 +150,7 @@ pub(crate) enum Numbers {
     Nothing,
 }
 
-/// The most nodes that are read in one pipeline.
+/// The maximum number of nodes that are read in one pipeline.
 const BATCH_SIZE: usize = 64;
 
 /// Reads the queues of several directories: one pipeline for the lists, and one for each batch of
@@ -184,7 +184,7 @@ impl Listed {
     /// # Errors
     ///
     /// [`SequenceOverflow`](Error::SequenceOverflow), or a name that cannot be part of a path.
-    pub(crate) fn of(
+    pub(crate) fn from_children(
         dir: &ZPath,
         children: Vec<String>,
         driver: &dyn LockInternalsDriver,
@@ -199,15 +199,18 @@ impl Listed {
                 })?
             }
         };
-        let listed = queue.iter().enumerate().map(|(index, entry)| {
-            Ok(Self {
-                path: dir.join(&entry.name)?,
-                sequence: entry.sequence,
-                kind: driver.kind(&entry.name),
-                owns: driver.verdict(&queue, index) == Verdict::Owns,
+        queue
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| {
+                Ok(Self {
+                    path: dir.join(&entry.name)?,
+                    sequence: entry.sequence,
+                    kind: driver.kind(&entry.name),
+                    owns: driver.verdict(&queue, index) == Verdict::Owns,
+                })
             })
-        });
-        listed.collect()
+            .collect()
     }
 
     pub(crate) fn participant(&self, data: Vec<u8>, stat: &Stat) -> Participant {
@@ -240,7 +243,7 @@ async fn list(
             Err(curator_client::Error::NoNode { .. }) => Vec::new(),
             children => children?,
         };
-        match Listed::of(dir, children, driver, numbers) {
+        match Listed::from_children(dir, children, driver, numbers) {
             Ok(queue) => listed.extend(queue),
             Err(error) => return Ok(Err(error)),
         }

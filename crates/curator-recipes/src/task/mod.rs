@@ -1,5 +1,6 @@
-//! Runs the background task of a recipe, and reports its end or its panic. Also fails what must not
-//! run in a forked child.
+//! Runs the background task of a recipe, and reports its end or its panic.
+//!
+//! Also makes calls fail that must not run in a forked child.
 
 pub(crate) mod follow;
 pub(crate) mod report;
@@ -97,23 +98,23 @@ impl<E: TaskError> RecipeTask<E> {
         channels: impl Send + Sync + 'static,
         work: impl Future<Output = E> + Send + 'static,
     ) -> Self {
-        let (ended, end) = watch::channel(None);
-        let at = path.clone();
+        let (end_tx, end_rx) = watch::channel(None);
+        let task_path = path.clone();
         let name = client.name().to_owned();
         client.spawn(async move {
             let done = AssertUnwindSafe(work).catch_unwind().await;
             let error = done.unwrap_or_else(|panic| {
-                // Without the message, which may quote data.
-                tracing::error!(client = name, path = %Truncated(&at), "the task of a recipe has panicked, and the recipe has ended");
-                E::panicked(at, panic_message(&*panic))
+                // The message is not logged, because it may contain data.
+                tracing::error!(client = name, path = %Truncated(&task_path), "the task of a recipe has panicked, and the recipe has ended");
+                E::panicked(task_path, panic_message(&*panic))
             });
-            ended.send_replace(Some(error));
+            end_tx.send_replace(Some(error));
         });
-        let channels: Box<dyn Any + Send + Sync> = Box::new((channels, end.clone()));
+        let channels: Box<dyn Any + Send + Sync> = Box::new((channels, end_rx.clone()));
         Self {
             client: client.clone(),
             path,
-            end,
+            end: end_rx,
             channels: Arc::new(LeakedInChild::new(channels)),
         }
     }
@@ -174,7 +175,7 @@ impl<E: TaskError> RecipeTask<E> {
     }
 }
 
-/// Fails in a forked child. To be called before a lock is taken.
+/// Returns an error in a forked child. Call this before you lock a mutex.
 pub(crate) fn check_fork(client: &CuratorClient) -> curator_client::Result<()> {
     match client.try_session() {
         Err(error @ curator_client::Error::Forked) => Err(error),

@@ -1,5 +1,4 @@
-//! What a task reports: the state that it has read, while there is a connection; and in the log,
-//! the failures that it learns of only once, by an event.
+//! Reports the state that a task has read, and the failures of which it is notified only once.
 
 use std::convert::Infallible;
 use std::fmt::{self, Debug, Display, Formatter};
@@ -82,9 +81,9 @@ impl<S: ReportedState> StateSender<S> {
         let mut connection = self.client.connection_states();
         let mut is_first = true;
         while connection.next().await.is_some() {
-            // The first item is the present state. While there is a connection, this is no change:
-            // a state that was just forgotten stays reported. But a state that was read may not be
-            // reported yet, because there was no connection then.
+            // The first item is the present state, which is not a change: with a connection, a
+            // state that was just forgotten stays reported. But a state that was read without a
+            // connection must be reported now.
             let is_kept = std::mem::take(&mut is_first)
                 && !self.is_read()
                 && self.client.check_connected().is_ok();

@@ -1,5 +1,5 @@
-//! Signals the end of a lock to code that does not have its guard: by handles, and by cancellation
-//! tokens.
+//! Signals to code without a lock's guard that the lock is no longer held: by handles, and by
+//! cancellation tokens.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -20,10 +20,10 @@ use crate::error::{LockLost, LossReason};
 ///
 /// A future that completes when the lock is lost, or, with
 /// [`LossReason::Released`](crate::LossReason::Released), when its last guard is released or
-/// dropped. So a task that waits for it always ends. It completes as soon as one lock of a
-/// multi-lock is no longer held (with a loss, if one is lost and the others are released), and
-/// after a [downgrade](crate::WriteGuard::downgrade), whose new guard has a separate handle. After
-/// it has completed, each further poll returns the same reason.
+/// dropped. So a task that waits for it always ends. For a multi-lock, it completes as soon as one
+/// lock is no longer held, with a loss if one lock is lost and the others are released. It also
+/// completes after a [downgrade](crate::WriteGuard::downgrade), whose new guard has a separate
+/// handle. After it has completed, each further poll returns the same reason.
 ///
 /// `Released` means that this process has released the lock, and is signalled before the delete is
 /// sent. The result of the [release](super::LockGuard::release) or the downgrade reports whether
@@ -51,7 +51,7 @@ use crate::error::{LockLost, LossReason};
 ///
 /// # Cancel safety
 ///
-/// Nothing is lost when it is dropped; other handles, and
+/// Nothing is lost when a handle is dropped; other handles, and
 /// [`LockGuard::lost`](super::LockGuard::lost), still report the loss.
 #[derive(Clone)]
 #[must_use = "a handle does nothing unless it is awaited or checked"]
@@ -104,7 +104,8 @@ impl Future for LossHandle {
     type Output = LockLost;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LockLost> {
-        // The timer of the wait stops while the machine is suspended; the lease's clock does not.
+        // Reads the clock first: while the machine is suspended, the timer of the wait stops, but
+        // the lease's clock does not.
         let known = self.known();
         let lost = match (known, &mut self.state) {
             (Some(lost), _) => lost,
@@ -136,8 +137,8 @@ impl LockGuard {
     /// Pass it to code that must stop then: tasks of the service, libraries that accept a token.
     /// For work that may outlive the guard, use
     /// [`cancellation_token_on_loss`](Self::cancellation_token_on_loss). To distinguish a loss from
-    /// a release, use a [`LossHandle`](crate::LossHandle). With a service's own token:
-    /// [example](crate::guide::locks#cancellation-tokens).
+    /// a release, use a [`LossHandle`](crate::LossHandle). To combine it with a service's own
+    /// token, see the [example](crate::guide::locks#cancellation-tokens).
     ///
     /// This call spawns a task on the client's runtime, which cancels the token. The task ends with
     /// the hold, or as soon as other code cancels the token, so it does not outlive the client. If
@@ -203,7 +204,7 @@ pub(crate) async fn run_until<F: Future>(
 ) -> Result<F::Output, LockLost> {
     let mut future = pin!(future);
     poll_fn(|cx| {
-        // This reads the clock.
+        // Reads the clock, so the future is not polled after the end of the lease.
         if let Poll::Ready(lost) = loss.poll_unpin(cx) {
             return Poll::Ready(Err(lost));
         }

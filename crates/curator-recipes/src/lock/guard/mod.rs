@@ -71,7 +71,7 @@ impl LockGuard {
     }
 
     /// Sets whether the owner already held the lock.
-    pub(crate) fn of_reentry(self, is_reentry: bool) -> Self {
+    pub(crate) fn with_reentry(self, is_reentry: bool) -> Self {
         Self { is_reentry, ..self }
     }
 
@@ -124,7 +124,7 @@ impl LockGuard {
     /// Reads the clock, so the result is right even when no task has run for a while, for example
     /// because the process was stopped; but only for *this moment*. Writes that must not happen
     /// after a loss need the [fencing token](Self::fencing_token), and a store that compares it.
-    /// This waits for nothing, and sends nothing, except that the first call that finds one of
+    /// This neither waits nor sends requests, with one exception: the first call that finds one of
     /// several nodes deleted deletes the others in the background.
     ///
     /// A deletion of the node is detected only
@@ -139,7 +139,7 @@ impl LockGuard {
         self.known_loss().is_none()
     }
 
-    /// Why the lock is lost; `None` if no loss is known. Waits for nothing.
+    /// Why the lock is lost; `None` if no loss is known. Does not wait.
     pub(crate) fn known_loss(&self) -> Option<LockLost> {
         self.shares().find_map(|share| share.hold().loss())
     }
@@ -333,8 +333,8 @@ impl LockGuard {
         self.shares().flat_map(|share| share.hold().paths())
     }
 
-    /// The id of the session that the lock belongs to; of the first lock, if there are several
-    /// clients.
+    /// The id of the session that the lock belongs to; for locks of several clients, the session of
+    /// the first lock.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.first.hold().session().id()
@@ -352,8 +352,8 @@ impl LockGuard {
     /// what counts as the same owner, and
     /// [`non_reentrant`](super::InterProcessMutex::non_reentrant) for locks without re-entry.
     ///
-    /// For a reader, whether its owner held either side of the lock. For several locks, whether
-    /// this is true for any of them.
+    /// For a read lock, whether its owner held either side of the lock. For a multi-lock, whether
+    /// this is true for any of its locks.
     #[must_use]
     pub fn is_reentry(&self) -> bool {
         self.is_reentry
@@ -435,16 +435,6 @@ impl LockGuard {
         for share in self.into_shares() {
             let client = share.hold().client().clone();
             let path = share.hold().path().clone();
-            let overdue = || {
-                let operation = "release";
-                let path = path.clone();
-                let after = timeout;
-                curator_client::Error::OperationTimeout {
-                    operation,
-                    path,
-                    after,
-                }
-            };
             let Some(releasing) = share.release() else {
                 continue;
             };
@@ -453,7 +443,14 @@ impl LockGuard {
                 released = releasing => released,
                 // The dropped release continues in the background.
                 cause = client.closing() => Err(Error::ReleasePending { path, cause }),
-                () = client.sleep_until(deadline) => Err(Error::ReleasePending { cause: overdue(), path }),
+                () = client.sleep_until(deadline) => {
+                    let cause = curator_client::Error::OperationTimeout {
+                        operation: "release",
+                        path: path.clone(),
+                        after: timeout,
+                    };
+                    Err(Error::ReleasePending { path, cause })
+                }
             };
             match released {
                 Err(Error::ReleasesFailed { failures: several }) => failures.extend(several),

@@ -70,8 +70,9 @@ debug_line!(InterProcessReadWriteLock, |lock| path: lock.path(), read: lock.read
 #[derive(Debug, Clone)]
 struct Sides {
     read: BaseLock,
-    /// If the lock is reentrant, both sides use its gates. A gate lets one acquire of an owner at a
-    /// time into the queue: otherwise two futures of one owner would wait for each other there.
+    /// If the lock is reentrant, both sides use the gates of this side. A gate lets one acquire of
+    /// an owner at a time into the queue: otherwise two futures of one owner would wait for each
+    /// other there.
     write: BaseLock,
 }
 
@@ -123,13 +124,13 @@ impl InterProcessReadWriteLock {
         )?;
         let read = LockInternals::new(client, "read", dir, Arc::new(ReadLockInternalsDriver))?
             .in_line_with(&write);
-        Ok(Self::of(Sides {
+        Ok(Self::from_sides(Sides {
             read: base(read),
             write: base(write),
         }))
     }
 
-    fn of(sides: Sides) -> Self {
+    fn from_sides(sides: Sides) -> Self {
         Self {
             read: ReadLock::new(sides.clone()),
             write: WriteLock::new(sides),
@@ -142,8 +143,9 @@ impl InterProcessReadWriteLock {
     /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[must_use]
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
-        let (data, Sides { read, write }) = (data.into(), self.write.sides());
-        Self::of(Sides {
+        let data: Arc<[u8]> = data.into();
+        let Sides { read, write } = self.write.sides();
+        Self::from_sides(Sides {
             read: read.with_data(Arc::clone(&data)),
             write: write.with_data(data),
         })
@@ -157,8 +159,9 @@ impl InterProcessReadWriteLock {
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn with_metrics_name(self, name: impl Into<Arc<str>>) -> Self {
-        let (name, Sides { read, write }) = (name.into(), self.write.sides());
-        Self::of(Sides {
+        let name: Arc<str> = name.into();
+        let Sides { read, write } = self.write.sides();
+        Self::from_sides(Sides {
             read: read.with_metrics_name(Arc::clone(&name)),
             write: write.with_metrics_name(name),
         })
@@ -264,7 +267,7 @@ impl ReadLock {
                 match write::add_read_lock(read.internals(), writing.hold(), wait, log).await {
                     // The write lock was lost: acquire like any other reader.
                     Err(Error::Lost(_)) => {}
-                    taken => return Ok(Some(read.hold(taken?).of_reentry(true))),
+                    taken => return Ok(Some(read.hold(taken?).with_reentry(true))),
                 }
             }
             read.contend(wait, log).await

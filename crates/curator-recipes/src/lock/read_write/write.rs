@@ -89,12 +89,14 @@ impl WriteLock {
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<WriteGuard>> {
         let Sides { read, write } = &self.sides;
         let guard = write
-            .enter(owner, wait, || match read.holds().is_held_by(owner) {
-                true => Err(Error::UpgradeRefused {
-                    dir: write.internals().dir().clone(),
-                    owner: owner.clone(),
-                }),
-                false => Ok(()),
+            .enter(owner, wait, || {
+                if read.holds().is_held_by(owner) {
+                    return Err(Error::UpgradeRefused {
+                        dir: write.internals().dir().clone(),
+                        owner: owner.clone(),
+                    });
+                }
+                Ok(())
             })
             .await?;
         Ok(guard.map(|guard| WriteGuard {
@@ -189,7 +191,7 @@ impl WriteGuard {
             .await?;
         Ok(read
             .hold(hold.ok_or(curator_client::Error::Closed)?)
-            .of_reentry(is_reentry))
+            .with_reentry(is_reentry))
     }
 
     /// Releases this guard, and reports the result: see [`LockGuard::release`].
@@ -290,9 +292,10 @@ async fn create(
     let client = reader.client();
     let session = write.session();
     let dir = reader.dir();
-    let number = reader.driver().sequence(write.path().name());
-    let number =
-        number.ok_or_else(|| reader.protocol_error(format!("{} has no number", write.path())))?;
+    let number = reader
+        .driver()
+        .sequence(write.path().name())
+        .ok_or_else(|| reader.protocol_error(format!("{} has no number", write.path())))?;
     let name = downgraded_read_name(&source::new_uuid(), number);
     let path = dir.join(&name).map_err(ClientError::from)?;
     let node = NodeSpec {
@@ -315,7 +318,8 @@ async fn create(
         },
         TransactionOperation::Create(node),
     ];
-    // Holds the node from before its create is sent, unless it is known not to exist.
+    // Set before the create is sent, so that a drop deletes the node; `None` if the node is known
+    // not to exist.
     let mut nodes = None;
     let mut attempts = reader.attempts();
     let mut in_doubt = false;
@@ -342,7 +346,7 @@ async fn create(
             }
             tried => tried,
         };
-        // Read the clock last: the steps before may have taken longer than the session's lease.
+        // Read the clock last: the previous steps may have outlasted the session's lease.
         if let Some(lost) = write.session_loss() {
             return Err(lost.into());
         }
@@ -368,7 +372,7 @@ async fn create(
             Err(error) => error,
         };
         in_doubt |= error.outcome() == Outcome::Unknown;
-        if let Some(nodes) = nodes.take_if(|_| !in_doubt) {
+        if !in_doubt && let Some(nodes) = nodes.take() {
             nodes.forget_all();
         }
         match error {

@@ -32,8 +32,8 @@ pub(crate) struct SemaphoreInternals {
     holds: Arc<Holds>,
 }
 
-/// The most leases of one acquire. Limits the memory of the request that takes them, which is built
-/// before its size is checked.
+/// The maximum number of leases of one acquire. Limits the memory of the request that takes them,
+/// which is built before its size is checked.
 const MAX_LEASES_AT_ONCE: usize = 100_000;
 
 /// The source of the number of leases.

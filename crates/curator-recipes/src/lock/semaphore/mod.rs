@@ -104,14 +104,15 @@ impl InterProcessSemaphoreV2 {
     /// When the path is invalid; [`InvalidRequest`](ClientError::InvalidRequest) when the count is
     /// at the semaphore's path, or in the semaphore's `locks` or `leases`. A path beside the
     /// semaphore, or another child such as `<path>/limit`, is valid. So is a path above the
-    /// semaphore, if the count exists first: otherwise it is the directory of the semaphore, and
-    /// each acquire fails with [`Unsuitable`](crate::ValueError::Unsuitable).
+    /// semaphore, if the count's node exists first: otherwise it is created as a directory of the
+    /// semaphore, and each acquire fails with [`Unsuitable`](crate::ValueError::Unsuitable).
     pub fn with_shared_count(
         client: &CuratorClient,
         path: impl NodePath,
         max_leases: SharedCount,
     ) -> Result<Self> {
-        let (path, count) = (client.resolve(path)?, max_leases.path().clone());
+        let path = client.resolve(path)?;
+        let count = max_leases.path().clone();
         let is_below = |dir| {
             path.child(dir)
                 .is_ok_and(|dir| count.strip_prefix(&dir).is_some())
@@ -170,7 +171,7 @@ impl InterProcessSemaphoreV2 {
     /// length. [`Client`](crate::Error::Client) immediately for an error that a retry cannot help,
     /// such as a missing permission; it contains [`Closed`](curator_client::Error::Closed) as soon
     /// as the client closes. If the session is lost during the wait, there is no error: the acquire
-    /// joins the end of the queue in the next session. Nor is it an error that other clients or the
+    /// joins the end of the queue in the next session. Nor is it an error if other clients or the
     /// server create and delete the semaphore's directories.
     ///
     /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when another client keeps deleting the waiting
@@ -217,13 +218,15 @@ impl InterProcessSemaphoreV2 {
     /// Takes a lease if one is free and no contender waits, or else returns `None`.
     ///
     /// Neither waits for a lease nor retries. `None` means that all leases were taken at some
-    /// moment of the call. So of calls at the same time, as many succeed as there are free leases.
+    /// moment of the call. So if several calls run at the same time, as many of them succeed as
+    /// there are free leases.
     ///
-    /// There is one exception: a contender ahead in the queue that stays there for three seconds.
-    /// It waits for more leases than are free, or is stopped, or cut off from the servers. Then the
-    /// call returns `None` although a lease is free: immediately, if the contender ahead joined the
-    /// queue three seconds before the call. When one contender ahead leaves in time, the next one
-    /// has three seconds. [`participants`](Self::participants) lists the contenders.
+    /// There is one exception: a contender ahead in the queue may stay there for three seconds,
+    /// because it waits for more leases than are free, is stopped, or is cut off from the servers.
+    /// Then the call returns `None` although a lease is free. It does so immediately if the
+    /// contender ahead joined the queue at least three seconds before the call. If a contender
+    /// ahead leaves within three seconds, the next one has three seconds too.
+    /// [`participants`](Self::participants) lists the contenders.
     ///
     /// If a lease is free and there is no other contender, this sends the same requests as
     /// [`acquire`](Self::acquire).

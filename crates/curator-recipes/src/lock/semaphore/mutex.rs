@@ -21,7 +21,8 @@ use crate::wait::Wait;
 /// `InterProcessMutex` does the same with three requests for an acquire and a release, where this
 /// lock sends four. Use this lock on paths where Java programs use the class of the same name.
 ///
-/// Curator's class of the same name; both can use the same path. A semaphore with one lease.
+/// Curator's class of the same name; both can use the same path. It is implemented as a semaphore
+/// with one lease.
 ///
 /// ```no_run
 /// use curator_recipes::InterProcessSemaphoreMutex;
