@@ -1,4 +1,4 @@
-//! The errors of a lock.
+//! The errors of the locks and of the leader recipes, and the reasons why a lock is lost.
 
 mod value;
 
@@ -63,7 +63,8 @@ pub struct LockLost {
     pub reason: LossReason,
 }
 
-/// An error of a lock. `?` converts a [`ValueError`] of a shared value to this type.
+/// An error of a lock or of a leader recipe. `?` converts a [`ValueError`] of a shared value to
+/// this type.
 ///
 /// [`is_retryable`](Self::is_retryable) returns whether a retry can help, and
 /// [`outcome`](Self::outcome) whether the operation may have been applied. Each call documents its

@@ -8,8 +8,8 @@
 //! sends its [`FencingToken`] with each write, the tokens increase from holder to holder, and the
 //! store rejects a token that is lower than one it has seen.
 //!
-//! From Martin Kleppmann, "How to do distributed locking" (2016), and the sequencers of Burrows,
-//! "The Chubby lock service" (2006).
+//! Based on Martin Kleppmann, "How to do distributed locking" (2016), and the sequencers of
+//! Burrows, "The Chubby lock service" (2006).
 //!
 //! # What a token in the write protects, and what it does not
 //!
@@ -251,7 +251,7 @@ use curator_client::debug_as_text;
 /// # Ok::<(), curator_recipes::fencing::InvalidFencingToken>(())
 /// ```
 ///
-/// From Martin Kleppmann, "How to do distributed locking" (2016); the `czxid` is ZooKeeper's
+/// Based on Martin Kleppmann, "How to do distributed locking" (2016); the `czxid` is ZooKeeper's
 /// counterpart of the sequencers in the Chubby paper (2006).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(
@@ -364,7 +364,7 @@ const NONE: i64 = 0;
 ///   the token before the read too; otherwise an older holder's write can be admitted between the
 ///   read and the write, and be lost.
 ///
-/// After Kleppmann, "How to do distributed locking" (2016).
+/// Based on Kleppmann, "How to do distributed locking" (2016).
 #[derive(Debug)]
 pub struct FencingChecker {
     highest: AtomicI64,
@@ -480,7 +480,7 @@ debug_as_text!(StaleToken);
 ///   highest token, including tokens of reads, and restore it with
 ///   [`starting_at`](Self::starting_at).
 ///
-/// After the storage service of Kleppmann, "How to do distributed locking" (2016). For an
+/// Based on the storage service of Kleppmann, "How to do distributed locking" (2016). For an
 /// asynchronous store see [the module](super#an-asynchronous-store).
 #[derive(Debug, Default)]
 pub struct FencedResource<T> {

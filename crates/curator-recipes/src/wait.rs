@@ -75,7 +75,7 @@ impl Wait {
             connected = time_is_up => connected.map(|()| None).map_err(Error::from),
         };
         match done {
-            // The end of the client ended the session, and `work` has noticed only the latter.
+            // The client has ended, which ended the session, and `work` noticed the session first.
             Err(Error::Client(ClientError::SessionEnded {
                 end: SessionEnd::Closed | SessionEnd::Forked,
                 ..

@@ -204,13 +204,13 @@ impl LockInternals {
                 End::Session(end) => log.session_ended(end),
                 End::PlaceDeleted => {
                     log.place_deleted();
-                    if wait == Wait::No
-                        || !places_lost
+                    let may_retry = wait != Wait::No
+                        && places_lost
                             .get_or_insert_with(|| self.client.retrier())
                             .again()
                             .boxed()
-                            .await?
-                    {
+                            .await?;
+                    if !may_retry {
                         return Err(Error::PlaceDeleted {
                             dir: self.dir().clone(),
                         });

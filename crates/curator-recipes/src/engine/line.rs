@@ -90,9 +90,9 @@ impl Line {
 }
 
 impl QueuePermit {
-    /// Makes a permit that bypasses the line: for a lock without a line, or a contender that must
-    /// not wait. If other contenders wait in the line, there are also some in the queue, so the
-    /// latter contender reads the queue and leaves it; for leases, once too few are left.
+    /// Makes a permit that bypasses the line: for a lock without a line, or for an acquire that
+    /// must not wait. Such an acquire overtakes no contender in the line: if there are any, others
+    /// are in the queue, so it finds them ahead and leaves; for leases, once too few are left.
     pub(crate) fn without_line() -> Self {
         Self {
             _place: None,

@@ -73,7 +73,9 @@ impl LockNodes {
                 }
             });
             let Err(error) = attempt.await else { break };
-            if let (Some(end), Some(path)) = (session.end(), &first) {
+            if let Some(end) = session.end()
+                && let Some(path) = &first
+            {
                 self.deletion.forget_all();
                 return Err(LockLost {
                     path: path.clone(),

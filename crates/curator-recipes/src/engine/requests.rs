@@ -90,7 +90,7 @@ impl Runner<'_> {
         let with_parents = creates
             .iter()
             .any(|(_, request)| *request == Request::CreateWithParents);
-        if let ([node], false) = (&*nodes, with_parents) {
+        if !with_parents && let [node] = &*nodes {
             let create = self.session.create(node);
             return one(create.map_ok(|created| Reply::Created(vec![created])));
         }

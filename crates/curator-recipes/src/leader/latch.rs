@@ -176,7 +176,7 @@ impl LeaderLatch {
     /// When the path is invalid.
     pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderLatchBuilder> {
         let queued = Arc::default();
-        let mutex = InterProcessMutex::for_election(
+        let mutex = InterProcessMutex::of_leaders(
             client,
             path,
             "leader latch",

@@ -109,7 +109,7 @@ impl LeaderSelectorBuilder {
     }
 
     /// Sets how long the job may continue after `shutdown` has completed, before it is dropped.
-    /// Defaults to 10 s. Zero drops it immediately.
+    /// Defaults to 10 s. If it is zero, the job is dropped immediately.
     pub fn grace_period(mut self, time: Duration) -> Self {
         self.selector.grace_period = time;
         self
@@ -244,7 +244,7 @@ impl LeaderSelector {
     ///
     /// When the path is invalid.
     pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderSelectorBuilder> {
-        let mutex = InterProcessMutex::for_election(
+        let mutex = InterProcessMutex::of_leaders(
             client,
             path,
             "leader selector",

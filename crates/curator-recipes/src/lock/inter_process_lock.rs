@@ -20,8 +20,8 @@ use crate::wait::Wait;
 ///
 /// An [`InterProcessMultiLock`](super::InterProcessMultiLock) takes such locks as its members.
 ///
-/// Curator's interface of the same name. The locks of this crate also have these methods as
-/// inherent methods, and further ones.
+/// Curator's interface of the same name. The locks of this crate also have these methods, and more,
+/// as inherent methods.
 ///
 /// Your own lock must wrap a lock of this crate, because only this crate can make a [`LockGuard`].
 /// The trait is defined with the crate `async-trait`, and must be implemented with it:

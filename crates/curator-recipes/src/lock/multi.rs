@@ -95,7 +95,7 @@ impl InterProcessMultiLock {
     /// free, which is what asynchronous code usually needs. Sends nothing; the paths are created
     /// when they are first needed.
     ///
-    /// Futures and tasks exclude each other alike, as in
+    /// Futures exclude each other just as tasks do, as in
     /// [`InterProcessMutex::non_reentrant`](super::InterProcessMutex::non_reentrant): the lock does
     /// not belong to a task, and [`acquire_as`](Self::acquire_as) ignores its owner.
     ///

@@ -76,7 +76,7 @@ impl InterProcessMutex {
     /// Makes a mutex on `path` where each acquire waits until the lock is free, which is what
     /// asynchronous code usually needs. Sends nothing; the path is created when it is first needed.
     ///
-    /// Futures and tasks exclude each other alike: each acquire has a separate owner, and waits
+    /// Futures exclude each other just as tasks do: each acquire has a separate owner, and waits
     /// even if the current task holds the lock; that task waits for itself. The lock does not
     /// belong to a task: [`acquire_as`](Self::acquire_as) ignores its owner, and
     /// [`is_owned_by_current`](Self::is_owned_by_current) is always false.
@@ -190,7 +190,7 @@ impl InterProcessMutex {
 
     /// Makes the mutex of a leader election: its contenders enter the queue immediately, each with
     /// a node. `queued` receives whether the latest contender waits there.
-    pub(crate) fn for_election(
+    pub(crate) fn of_leaders(
         client: &CuratorClient,
         path: impl NodePath,
         kind: &'static str,

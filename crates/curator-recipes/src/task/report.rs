@@ -1,4 +1,4 @@
-//! Reports the state that a task has read, and the failures of which it is notified only once.
+//! Reports the state that a task has read, and the failures that the task sees only once.
 
 use std::convert::Infallible;
 use std::fmt::{self, Debug, Display, Formatter};

@@ -170,8 +170,8 @@ impl LockGuard {
 
     /// Returns a handle that signals the loss to a task that does not have the guard.
     ///
-    /// It completes when the lock is lost, and also when the lock is released. Only the first poll
-    /// may send one request, like the first poll of [`lost`](Self::lost).
+    /// The handle completes when the lock is lost or released. Only the first poll may send one
+    /// request, like the first poll of [`lost`](Self::lost).
     pub fn loss(&self) -> LossHandle {
         LossHandle::new(
             self.shares()

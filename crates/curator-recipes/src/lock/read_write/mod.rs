@@ -51,7 +51,7 @@ use crate::wait::Wait;
 /// - *No upgrade*: if an owner holds only the read lock of a reentrant lock and requests the write
 ///   lock, the acquire fails immediately with [`UpgradeRefused`](crate::Error::UpgradeRefused).
 ///   Curator waits forever.
-/// - *Herd-free*: a reader is woken once, however many writers are ahead, if these leave the queue
+/// - *Herd-free*: a reader is woken once, however many writers are ahead, if they leave the queue
 ///   in order. When a writer releases, all readers that then hold the lock are woken.
 ///
 /// # Caveats
@@ -81,7 +81,7 @@ impl InterProcessReadWriteLock {
     /// that it excludes, which is what asynchronous code usually needs. Sends nothing; the path is
     /// created when it is first needed.
     ///
-    /// Futures and tasks exclude each other alike, as in
+    /// Futures exclude each other just as tasks do, as in
     /// [`InterProcessMutex::non_reentrant`](super::InterProcessMutex::non_reentrant). A task that
     /// holds one side and requests the other waits for itself: without owners, the lock cannot
     /// detect a forbidden upgrade, so it never returns

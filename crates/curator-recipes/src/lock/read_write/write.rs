@@ -1,4 +1,4 @@
-//! The write lock, and the read lock that its owner gets: beside it, or by a downgrade.
+//! The write lock, and the read lock that its holder can add or downgrade to.
 //!
 //! The read node is created in the queue position of the write node: it has the same number, so
 //! every contender that waits for one also waits for the other.
@@ -334,7 +334,7 @@ async fn create(
         attempts.begin();
         let connection = session.connections();
         let tried = if in_doubt {
-            is_there(session, &path).await
+            was_created(session, &path).await
         } else {
             Ok(false)
         };
@@ -393,7 +393,7 @@ async fn create(
 }
 
 /// Whether the node was created despite the error.
-async fn is_there(session: &Session, path: &ZPath) -> curator_client::Result<bool> {
+async fn was_created(session: &Session, path: &ZPath) -> curator_client::Result<bool> {
     // One pipeline. After a reconnect, the `sync` makes the new server catch up with the leader.
     let synced = session.sync(path);
     let found = session.exists(path);
