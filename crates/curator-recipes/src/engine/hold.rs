@@ -70,20 +70,23 @@ impl Hold {
         let log = HoldLog::start(log, owner, &session, &paths, token);
         let revocation = Arc::new(Revocation::new(log.clone()));
         let watches = watches.into_iter().chain(std::iter::repeat_with(|| None));
-        let watched = paths
+        let watched: Vec<_> = paths
             .iter()
             .cloned()
             .zip(watches)
-            .map(|(path, own)| WatchedNode::new(path, own, &revocation));
-        let watched: Vec<_> = watched.collect();
+            .map(|(path, own)| WatchedNode::new(path, own, &revocation))
+            .collect();
         nodes.watched.clone_from(&watched);
-        let held = watched.iter().map(|node| {
-            let found_missing = node.clone();
-            session.hold_node(node.path(), move || found_missing.note_deletion())
-        });
+        let held = watched
+            .iter()
+            .map(|node| {
+                let found_missing = node.clone();
+                session.hold_node(node.path(), move || found_missing.note_deletion())
+            })
+            .collect();
         let state = Mutex::new(State {
             guards: 1,
-            held: held.collect(),
+            held,
             nodes: Some(nodes),
             deleted: None,
         });
@@ -208,19 +211,23 @@ impl Hold {
 
     /// Why the lock is lost, or `None` if no loss is known. Reads the clock, and waits for nothing.
     pub(crate) fn loss(&self) -> Option<LockLost> {
-        let deleted = self.watched.iter().find(|node| node.is_deleted());
-        let deleted = deleted.map(|node| {
-            // After the first deletion, this client deletes the other nodes: report the first one.
-            let first = self
-                .ended
-                .borrow()
-                .clone()
-                .filter(|end| end.reason == LossReason::NodeDeleted);
-            first.unwrap_or_else(|| LockLost {
-                path: node.path().clone(),
-                reason: LossReason::NodeDeleted,
-            })
-        });
+        let deleted = self
+            .watched
+            .iter()
+            .find(|node| node.is_deleted())
+            .map(|node| {
+                // After the first deletion, this client deletes the other nodes: report the first
+                // one.
+                let first = self
+                    .ended
+                    .borrow()
+                    .clone()
+                    .filter(|end| end.reason == LossReason::NodeDeleted);
+                first.unwrap_or_else(|| LockLost {
+                    path: node.path().clone(),
+                    reason: LossReason::NodeDeleted,
+                })
+            });
         // Read the clock last, so that the result is not stale when the caller gets it.
         let lost = self.session_loss().or(deleted)?;
         self.note_end(&lost);

@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The maximum number of contenders of one client in one queue. A contender needs three pipelines
 /// until it is ready to own the lock; sixteen contenders hide that latency.
-const IN_QUEUE: usize = 16;
+const MAX_IN_QUEUE: usize = 16;
 
 /// The lines of one client.
 #[derive(Debug, Default)]
@@ -38,9 +38,10 @@ struct Key {
 /// The line for the queues of one lock. All locks of one client on the same path share it.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// The holder of this permit enters next. It releases the permit once its create has been sent,
-    /// so nodes are created in the order of the line.
+    /// The holder of the only permit enters next. It releases the permit once its create has been
+    /// sent, so nodes are created in the order of the line.
     admission: Arc<Semaphore>,
+    /// Limits the contenders in the queue.
     places: Arc<Semaphore>,
     lines: Arc<Lines>,
     key: Key,
@@ -69,7 +70,7 @@ impl Line {
         }
         let line = Arc::new(Self {
             admission: Arc::new(Semaphore::new(1)),
-            places: Arc::new(Semaphore::new(IN_QUEUE)),
+            places: Arc::new(Semaphore::new(MAX_IN_QUEUE)),
             lines: Arc::clone(&lines),
             key,
         });

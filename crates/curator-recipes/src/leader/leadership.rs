@@ -309,7 +309,7 @@ mod tests {
 
     /// A participant may fail a few times in each of many outages.
     #[tokio::test]
-    async fn the_place_in_the_queue_makes_the_next_pause_the_first_one_again() {
+    async fn a_place_in_the_queue_resets_the_pauses() {
         let client = CuratorClient::builder("127.0.0.1:1").start().unwrap();
         let mut pauses = Pauses::default();
         assert!(!pauses.is_failing() && !pauses.end());

@@ -55,7 +55,7 @@ use crate::wait::Wait;
 /// [`SharedCount`] is the same for all. When it is lowered, no lease is lost, and no lease is
 /// granted until there are fewer than the new limit.
 ///
-/// Children of the path's `leases` that are not leases are not counted here. Java's Curator counts
+/// Children of the path's `leases` that are not leases are not counted here. Java Curator counts
 /// them.
 ///
 /// It needs ZooKeeper 3.6 or newer. The [fencing tokens](crate::FencingToken) of leases increase in
