@@ -482,8 +482,8 @@ mod tests {
                 reason,
             })
         };
-        let ended = |end| lost(LossReason::SessionLost(end));
-        let both = |lost: &Error| Error::ReleasesFailed {
+        let session_lost = |end| lost(LossReason::SessionLost(end));
+        let twice = |lost: &Error| Error::ReleasesFailed {
             failures: vec![lost.clone(); 2],
         };
         let ends = [
@@ -491,23 +491,26 @@ mod tests {
             SessionEnd::LeaseOver,
             SessionEnd::AuthFailed,
         ]
-        .map(ended);
+        .map(session_lost);
         for lost in ends.into_iter().chain([lost(LossReason::NodeDeleted)]) {
-            assert!(lost.is_retryable() && both(&lost).is_retryable(), "{lost}");
+            assert!(lost.is_retryable() && twice(&lost).is_retryable(), "{lost}");
             // A multi-lock returns this if it loses a member while it acquires the next.
             assert!(member(lost.clone()).is_retryable(), "{lost}");
         }
-        for lost in [SessionEnd::Closed, SessionEnd::Forked].map(ended) {
+        for lost in [SessionEnd::Closed, SessionEnd::Forked].map(session_lost) {
             assert!(
                 !lost.is_retryable()
-                    && !both(&lost).is_retryable()
+                    && !twice(&lost).is_retryable()
                     && !member(lost.clone()).is_retryable(),
                 "{lost}"
             );
             // The cause may also be that the runtime has ended.
             assert!(!lost.is_closed(), "{lost}");
         }
-        let failures = vec![lost(LossReason::NodeDeleted), ended(SessionEnd::Forked)];
+        let failures = vec![
+            lost(LossReason::NodeDeleted),
+            session_lost(SessionEnd::Forked),
+        ];
         assert!(!Error::ReleasesFailed { failures }.is_retryable());
     }
 

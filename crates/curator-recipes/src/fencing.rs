@@ -146,8 +146,9 @@
 //!
 //! /// Handles a holder's `PUT /orders/7`.
 //! fn put(order: &FencedResource<String>, fencing_token: Option<&str>, body: &str) -> Result<Reply, Reply> {
-//!     let write = |order: &mut String| body.clone_into(order);
-//!     order.write(token(fencing_token)?, write).map_err(|stale| (409, stale.to_string()))?;
+//!     order
+//!         .write(token(fencing_token)?, |order| body.clone_into(order))
+//!         .map_err(|stale| (409, stale.to_string()))?;
 //!     Ok((204, String::new()))
 //! }
 //!
@@ -700,10 +701,10 @@ mod tests {
         let seen_by_old = read(&resource, old);
         let seen_by_new = read(&resource, new);
         let mut acknowledged = Vec::new();
-        for (token, seen, own) in [(old, seen_by_old, "old"), (new, seen_by_new, "new")] {
-            let computed = [seen, vec![own]].concat();
+        for (token, seen, holder) in [(old, seen_by_old, "old"), (new, seen_by_new, "new")] {
+            let computed = [seen, vec![holder]].concat();
             if resource.write(token, |value| *value = computed).is_ok() {
-                acknowledged.push(own);
+                acknowledged.push(holder);
             }
         }
         (acknowledged, resource.into_inner())
@@ -757,12 +758,12 @@ mod tests {
             let mut seen: [Option<Vec<usize>>; 6] = Default::default();
             let mut acknowledged = Vec::new();
             for holder in turns {
-                let own = token(holder as i64);
+                let holder_token = token(holder as i64);
                 match seen[holder].take() {
-                    None => seen[holder] = resource.read_with(own, Vec::clone).ok(),
+                    None => seen[holder] = resource.read_with(holder_token, Vec::clone).ok(),
                     Some(mut computed) => {
                         computed.push(holder);
-                        if resource.write(own, |value| *value = computed).is_ok() {
+                        if resource.write(holder_token, |value| *value = computed).is_ok() {
                             acknowledged.push(holder);
                         }
                     }

@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn requests_of_one_kind_are_logged_with_their_count() {
-        let own = |queue| {
+        let watch_own = |queue| {
             (
                 queue,
                 Request::WatchOwn {
@@ -445,7 +445,7 @@ mod tests {
         let requests = [
             (0, Request::Create),
             (1, Request::Create),
-            own(0),
+            watch_own(0),
             (0, Request::List),
         ];
         assert_eq!(

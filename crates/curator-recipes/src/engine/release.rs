@@ -57,7 +57,7 @@ impl LockNodes {
                 reconnected(&self.client, &session).await;
             }
             deletes_sent(self.deletion.left().len());
-            let attempt = self.deletion.attempt(|path, how| match how {
+            let attempt = self.deletion.attempt(|path, deleted| match deleted {
                 Deleted::Gone => {}
                 Deleted::Missing => failures.push(Error::from(LockLost {
                     path: path.clone(),

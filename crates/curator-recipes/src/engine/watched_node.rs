@@ -69,11 +69,14 @@ struct Seen {
 
 impl WatchedNode {
     /// Records in `revocation` if a client had requested the lock back when the watch was set.
-    pub(crate) fn new(path: ZPath, own: Option<OwnWatch>, revocation: &Revocation) -> Self {
-        if own.as_ref().is_some_and(|own| own.revocation_requested) {
+    pub(crate) fn new(path: ZPath, watch: Option<OwnWatch>, revocation: &Revocation) -> Self {
+        if watch
+            .as_ref()
+            .is_some_and(|watch| watch.revocation_requested)
+        {
             revocation.note();
         }
-        let watch = own.map(|own| own.watch);
+        let watch = watch.map(|own| own.watch);
         let has_begun = AtomicBool::new(watch.is_some());
         let seen = Mutex::new(Seen {
             watch,

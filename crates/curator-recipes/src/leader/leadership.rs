@@ -263,9 +263,10 @@ pub(super) async fn wait_until_left(
         }
         // In a further round, pause first: the last check found that the node is no longer refused,
         // or there was no session.
-        if std::mem::replace(&mut has_checked, true) && retrier.again().await.is_err() {
+        if has_checked && retrier.again().await.is_err() {
             return Ok(());
         }
+        has_checked = true;
         let Ok(session) = client.try_session() else {
             continue;
         };

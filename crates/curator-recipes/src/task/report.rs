@@ -135,7 +135,8 @@ impl<S: Clone> EventFailures<S> {
             let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
             (log.failed(failure, source::now()), log.due())
         };
-        self.due.send_replace(due.map(|at| (at, state.clone())));
+        self.due
+            .send_replace(due.map(|due_at| (due_at, state.clone())));
         is_logged
     }
 
@@ -162,10 +163,10 @@ impl<S: Clone> EventFailures<S> {
             let due = changes.borrow_and_update().clone();
             let until_due = async {
                 match due {
-                    Some((at, state)) => {
+                    Some((due_at, state)) => {
                         client
                             .sleep_until(Deadline::after(
-                                at.saturating_duration_since(source::now()),
+                                due_at.saturating_duration_since(source::now()),
                             ))
                             .await;
                         state

@@ -149,11 +149,11 @@ impl LockGuard {
     /// past.
     #[must_use]
     pub fn valid_until(&self) -> ClockInstant {
-        let until = |share: &Share| share.hold().session().lease().valid_until();
+        let valid_until = |share: &Share| share.hold().session().lease().valid_until();
         self.others
             .iter()
-            .map(until)
-            .fold(until(&self.first), ClockInstant::min)
+            .map(valid_until)
+            .fold(valid_until(&self.first), ClockInstant::min)
     }
 
     /// Waits until the lock is lost, and returns why. Never returns while it is held.
