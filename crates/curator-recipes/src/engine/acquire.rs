@@ -72,7 +72,7 @@ impl LockInternals {
                 },
             };
             self.note_queued(false);
-            // However this turn of the loop ends, dropping the runner deletes its nodes.
+            // However this iteration ends, dropping the runner deletes its nodes.
             let mut runner = Runner::new(self, &session, wanted, wait)?;
             let mut refusals = self.client.janitor().refusals(&session);
             // Check before the create: the server would refuse to delete the new node too, so each
@@ -104,7 +104,7 @@ impl LockInternals {
                             },
                         };
                         attempts.begin();
-                        // Look after the pause: an earlier result could be outdated.
+                        // Sent after the pause, because an earlier result could be outdated.
                         if runner.must_find_missing(&requests) {
                             let pace = if runner.find_missing(turn).boxed().await {
                                 Pace::Now

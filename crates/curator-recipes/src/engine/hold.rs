@@ -209,7 +209,7 @@ impl Hold {
         guards > 0 && self.loss().is_none()
     }
 
-    /// Why the lock is lost, or `None` if no loss is known. Reads the clock, and waits for nothing.
+    /// Why the lock is lost, or `None` if no loss is known. Reads the clock, and does not wait.
     pub(crate) fn loss(&self) -> Option<LockLost> {
         let deleted = self
             .watched
@@ -278,7 +278,7 @@ impl Hold {
     }
 
     /// Deletes the remaining nodes of a lost lock in the background, even if there are guards: an
-    /// owner that keeps a guard and acquires the lock again would wait for its own nodes.
+    /// owner that keeps a guard and acquires the lock again would otherwise wait for its own nodes.
     fn delete_left(&self, end: &LockLost) {
         // A single node is already deleted, and the servers delete the nodes of an ended session.
         if end.reason != LossReason::NodeDeleted || self.paths.len() < 2 {

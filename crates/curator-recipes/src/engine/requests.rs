@@ -1,7 +1,7 @@
 //! Translates the requests of a contest into requests on a session, and the replies back.
 //!
 //! [`Runner::send`] sends creates as one transaction and plain reads as one `multiRead`;
-//! [`Runner::send_one`] sends each other request.
+//! [`Runner::send_one`] sends every other request.
 
 use curator_client::{
     Created, Error as ClientError, ReadOperation, ReadResult, Result as ClientResult, Stat,
@@ -124,7 +124,7 @@ impl Runner<'_> {
         let session = self.session;
         let path = &self.directories[directory].path;
         Ok(match request {
-            // Creates are sent together.
+            // `send_creates` sends these.
             Request::Create | Request::CreateWithParents => {
                 return Err(self.unexpected_reply(request));
             }
@@ -296,7 +296,7 @@ impl Runner<'_> {
                 Answer::Children(children)
             }
             (Request::List | Request::WatchList, Err(ClientError::NoNode { .. })) => {
-                // This assumes that the directory's parent exists.
+                // Assumes that the directory's parent exists.
                 if let Some(missing) = &mut self.missing
                     && origin.is_early
                     && origin.directory < self.lock.dirs.len()
@@ -418,7 +418,7 @@ fn one(sent: impl Future<Output = ClientResult<Reply>> + Send + 'static) -> Sent
     sent.map(|reply| vec![reply]).boxed()
 }
 
-/// One reply for each of the creates of a transaction.
+/// One reply for each create of a transaction.
 fn each_created(
     results: ClientResult<Vec<TransactionResult>>,
     count: usize,

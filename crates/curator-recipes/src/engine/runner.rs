@@ -52,7 +52,7 @@ pub(crate) struct Runner<'a> {
     /// together with the contender's nodes. `None` if the contender has to find them first.
     pub(super) missing: Option<Vec<ZPath>>,
     pub(super) watches: Watches,
-    /// For an acquire of leases that must not wait.
+    /// How long an acquire of leases that must not wait stays in the queue.
     pub(super) patience: Patience,
     /// Whether a client has written a revocation request to this contender's node in a semaphore's
     /// queue.
@@ -183,8 +183,8 @@ impl<'a> Runner<'a> {
             .position(|directory| directory.path == parent)
     }
 
-    /// The index in `nodes` of a node that blocks the contest, if all of them stay. Each is given
-    /// with its directory and the error of its delete.
+    /// The index in `nodes` of a node that blocks the contest, if all of them stay. Each node is
+    /// given with its directory and the error of its delete.
     fn blocked_by(&self, nodes: &[(usize, ZPath, ClientError)]) -> Option<usize> {
         let names: Vec<_> = nodes
             .iter()

@@ -99,7 +99,7 @@ impl WatchedNode {
             return false;
         }
         let mut seen = self.lock();
-        // The watch keeps only one waker: pass the watcher's, if there is one.
+        // The watch keeps only one waker: pass the watcher's waker, if there is one.
         let watcher = seen.watcher.clone();
         let polled = seen.poll_event(&mut Context::from_waker(
             watcher.as_ref().unwrap_or(Waker::noop()),
