@@ -196,9 +196,9 @@ impl LeaderLatch {
     /// # Errors
     ///
     /// [`RecipeClosed`](Error::RecipeClosed) when the latch is closed; [`Client`](Error::Client)
-    /// when the client is closed, or has ended; [`RecipePanicked`](Error::RecipePanicked). No other
-    /// errors: the wait continues through outages and denied requests, which are logged;
-    /// [`last_error`](Self::last_error) returns the latest failure.
+    /// when the client is closed, or has ended; [`RecipePanicked`](Error::RecipePanicked). There
+    /// are no other errors: the wait continues through outages and denied requests, which are
+    /// logged; [`last_error`](Self::last_error) returns the latest failure.
     ///
     /// # Cancel safety
     ///
@@ -234,7 +234,7 @@ impl LeaderLatch {
     /// It changes only when the task of the latch runs. To decide whether to act, call
     /// [`has_leadership`](Self::has_leadership) or [`Leadership::is_valid`], which read the clock.
     /// When the latch has ended, the state is [`Unknown`](LeaderState::Unknown), and no longer
-    /// changes. In a forked child it no longer changes.
+    /// changes. Nor does it change in a forked child.
     #[must_use]
     pub fn state(&self) -> Latest<LeaderState> {
         Latest::new(&self.states)

@@ -71,9 +71,9 @@ pub enum ObservedLeader {
 ///
 /// # Caveats
 ///
-/// It reports the state of the servers. A disconnected leader stops leading before the servers
-/// expire its session; and another participant may have been elected since the read. A participant
-/// that acts as the leader must check
+/// An observer reports the state of the servers. A disconnected leader stops leading before the
+/// servers expire its session; and another participant may have been elected since the read. A
+/// participant that acts as the leader must check
 /// [`LeaderLatch::has_leadership`](super::LeaderLatch::has_leadership), and send its token with
 /// each write.
 ///
@@ -189,7 +189,7 @@ impl LeaderObserver {
     ///
     /// # Cancel safety
     ///
-    /// No state is lost when the future of its next item is dropped.
+    /// No state is lost when the future of the stream's next item is dropped.
     #[must_use = "nothing is yielded before the stream is polled"]
     pub fn changes(&self) -> impl Stream<Item = ObservedLeader> + Send + Unpin + use<> {
         let mut values = self.values.clone();

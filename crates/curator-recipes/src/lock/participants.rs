@@ -24,7 +24,7 @@ pub struct Participant {
     pub sequence: i32,
     /// What kind of lock the node contends for.
     pub kind: ParticipantKind,
-    /// Whether it owned the lock when the queue was read.
+    /// Whether the participant owned the lock when the queue was read.
     pub owns: bool,
     /// The id of the session that owns the node.
     pub session_id: i64,

@@ -75,8 +75,8 @@ impl<S: ReportedState> StateSender<S> {
         self.report(state)
     }
 
-    /// Checks the connection at each of its changes. Poll this future after the one that reads the
-    /// state, so that events of a watch are processed before changes of the connection.
+    /// Checks the connection at each of its changes. Poll this future after the future that reads
+    /// the state, so that events of a watch are processed before changes of the connection.
     pub(crate) async fn follow_connection(&self) -> Infallible {
         let mut connection = self.client.connection_states();
         let mut is_first = true;

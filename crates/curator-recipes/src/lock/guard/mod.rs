@@ -94,9 +94,9 @@ impl LockGuard {
     /// If the lock has one holder at a time, the token increases from holder to holder. The tokens
     /// of readers, and of several leases, do not give the order of concurrent holders.
     ///
-    /// For a multi-lock [made from locks](super::InterProcessMultiLock::of), it is the greatest of
-    /// their tokens, and increases from holder to holder of the same multi-lock. A store that is
-    /// also written under one of these locks alone needs the token of that lock: see
+    /// For a multi-lock [made from locks](super::InterProcessMultiLock::of), this is the greatest
+    /// token of its locks, and increases from holder to holder of the same multi-lock. A store that
+    /// is also written under one of these locks alone needs the token of that lock: see
     /// [`fencing_tokens`](Self::fencing_tokens).
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {

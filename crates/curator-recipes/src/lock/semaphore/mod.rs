@@ -179,7 +179,7 @@ impl InterProcessSemaphoreV2 {
     /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when leases of this client's session, or
     /// its node in the queue, block the acquire and the server denies their deletion;
     /// [`Value`](crate::Error::Value) when the count's node does not contain a number, or cannot
-    /// keep one.
+    /// store one.
     ///
     /// # Cancel safety
     ///
@@ -396,10 +396,10 @@ impl InterProcessSemaphoreV2 {
     }
 }
 
-/// One lease of an [`InterProcessSemaphoreV2`]. It is a
-/// [`LockGuard`]: it can be lost or revoked, and dropping it releases it.
+/// One lease of an [`InterProcessSemaphoreV2`]. A lease is a [`LockGuard`]: it can be lost or
+/// revoked, and dropping it releases it.
 ///
-/// Any task may release it, not only the one that acquired it. After Curator's `Lease`.
+/// Any task may release a lease, not only the one that acquired it. After Curator's `Lease`.
 #[must_use = "an unused lease is dropped, which releases it immediately"]
 pub struct SemaphoreLease {
     guard: LockGuard,
