@@ -68,7 +68,7 @@ use crate::wait::Wait;
 /// clients that acquire these paths one after another: nested mutexes, a multi-lock made by `of`,
 /// or Java Curator's multi-lock. If you must, use `of` with one order everywhere, and a timeout.
 ///
-/// No path may occur twice: such a lock would wait for itself. A path may be below another one;
+/// A path must not occur twice: such a lock would wait for itself. A path may be below another one;
 /// each has a separate queue. The constructor rejects a path only if it is, or is below, a child of
 /// another path with a name like a contender's (`…lock-0000000007`).
 ///
@@ -143,8 +143,8 @@ impl InterProcessMultiLock {
         })
     }
 
-    /// Makes a multi-lock of any locks. They are acquired in this order, and released in reverse
-    /// order. It is reentrant if all of them are.
+    /// Makes a multi-lock of any locks. They are acquired in the given order, and released in
+    /// reverse order. The multi-lock is reentrant if all of them are.
     ///
     /// # Errors
     ///
