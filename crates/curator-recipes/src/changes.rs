@@ -11,9 +11,9 @@ use futures_util::stream::{BoxStream, StreamExt as _};
 
 /// The latest value of a recipe's state, and its changes. A slow reader gets the latest value only.
 ///
-/// Like a [`watch::Receiver`], but its methods return copies. A receiver lends its value, and while
-/// it is borrowed, the task of the recipe waits: on a runtime with one thread, a `match` on a
-/// borrowed state that awaits the recipe in an arm would wait forever.
+/// Like a [`watch::Receiver`], but its methods return copies. A receiver lends its value, and a
+/// borrowed value blocks the recipe's task: on a runtime with one thread, a `match` on a borrowed
+/// state that awaits the recipe in an arm would deadlock.
 ///
 /// ```no_run
 /// # use curator_recipes::{LeaderLatch, LeaderState, Error};
@@ -31,7 +31,7 @@ pub struct Latest<T> {
     values: watch::Receiver<T>,
 }
 
-/// The recipe has ended: its state no longer changes. Its other methods return why.
+/// The recipe has ended: its state no longer changes. The methods of the recipe return the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the recipe has ended: its state no longer changes")]
 #[non_exhaustive]
@@ -50,7 +50,8 @@ impl<T: Clone> Latest<T> {
         self.values.borrow().clone()
     }
 
-    /// The present value, which [`changed`](Self::changed) then counts as seen.
+    /// Returns the present value, and counts it as seen: [`changed`](Self::changed) then waits for
+    /// the next one.
     pub fn get_and_update(&mut self) -> T {
         self.values.borrow_and_update().clone()
     }
@@ -59,7 +60,7 @@ impl<T: Clone> Latest<T> {
     ///
     /// # Errors
     ///
-    /// [`RecipeEnded`], once the last value was seen.
+    /// [`RecipeEnded`] if the recipe has ended and its last value was seen.
     ///
     /// # Cancel safety
     ///
@@ -69,11 +70,11 @@ impl<T: Clone> Latest<T> {
     }
 
     /// Waits until the value meets a condition, and returns it. Returns immediately if the present
-    /// one does.
+    /// value does.
     ///
     /// # Errors
     ///
-    /// [`RecipeEnded`], if the last value does not.
+    /// [`RecipeEnded`] if the recipe has ended and its last value does not meet the condition.
     ///
     /// # Cancel safety
     ///
@@ -96,7 +97,7 @@ impl<T: Clone> Latest<T> {
     ///
     /// # Errors
     ///
-    /// [`RecipeEnded`].
+    /// [`RecipeEnded`] if the recipe has ended, even if its last value was not seen.
     pub fn has_changed(&self) -> Result<bool, RecipeEnded> {
         self.values.has_changed().map_err(|_| RecipeEnded)
     }
@@ -190,7 +191,8 @@ mod tests {
             other => panic!("{other}"),
         };
         assert_eq!((latest.get(), latest.has_changed()), (2, Ok(true)));
-        // With a borrowed value, the sender would wait for the condition.
+        // If the condition borrowed the value, this would deadlock: the sender waits for the
+        // borrow.
         let found = latest.wait_for(|value| {
             sender.send_if_modified(|sent| *sent == 2 && std::mem::replace(sent, 3) == 2);
             *value == other.get()

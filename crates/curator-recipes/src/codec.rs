@@ -8,18 +8,18 @@ use std::string::FromUtf8Error;
 
 /// Why data cannot be decoded.
 ///
-/// Its text may quote the data, as an error of `serde_json` does. So the log, and the texts of our
-/// errors, contain it only if its type is one of the standard library that quotes nothing, such as
-/// [`ParseIntError`]. It is the [source](Error::source) of the error.
+/// Its text may quote the data, as an error of `serde_json` does. So logs and the texts of errors
+/// include it only if it is a standard library type that never quotes data, such as
+/// [`ParseIntError`]. It is always the [source](Error::source) of the error.
 pub type CodecError = Box<dyn Error + Send + Sync>;
 
-/// Data of another length than [`BigEndian`] needs.
+/// The data does not have the length that [`BigEndian`] needs.
 #[derive(Debug, thiserror::Error)]
 #[error("expected {expected} bytes, found {found}{}", if *is_gzip { GZIP_HINT } else { "" })]
 struct WrongLength {
     expected: usize,
     found: usize,
-    /// Whether the data begin with the magic number of gzip.
+    /// Whether the data begins with the magic number of gzip.
     is_gzip: bool,
 }
 
@@ -27,7 +27,7 @@ const GZIP_HINT: &str =
     ", which begin like gzip data: has a Java client with compression written them?";
 
 impl WrongLength {
-    fn of(data: &[u8], expected: usize) -> CodecError {
+    fn boxed(data: &[u8], expected: usize) -> CodecError {
         Self {
             expected,
             found: data.len(),
@@ -37,23 +37,28 @@ impl WrongLength {
     }
 }
 
-/// The error, if its type quotes no data.
+/// Returns the error if the text of its type never quotes data.
 pub(crate) fn unquoting<'a>(
     error: &'a (dyn Error + Send + Sync + 'static),
 ) -> Option<&'a dyn fmt::Display> {
-    let is_number =
-        error.is::<WrongLength>() || error.is::<ParseIntError>() || error.is::<ParseFloatError>();
-    let is_text =
-        error.is::<ParseBoolError>() || error.is::<Utf8Error>() || error.is::<FromUtf8Error>();
-    (is_number || is_text).then_some(error as &dyn fmt::Display)
+    let quotes_nothing = error.is::<WrongLength>()
+        || error.is::<ParseIntError>()
+        || error.is::<ParseFloatError>()
+        || error.is::<ParseBoolError>()
+        || error.is::<Utf8Error>()
+        || error.is::<FromUtf8Error>();
+    quotes_nothing.then_some(error as &dyn fmt::Display)
 }
 
-/// A colon and the text of a codec's error, if its type quotes no data; otherwise nothing.
+/// Displays a colon and the text of a codec's error; nothing if the text may quote data.
 pub(crate) struct Suffix<'a>(pub(crate) &'a (dyn Error + Send + Sync + 'static));
 
 impl fmt::Display for Suffix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        unquoting(self.0).map_or(Ok(()), |error| write!(f, ": {error}"))
+        match unquoting(self.0) {
+            Some(error) => write!(f, ": {error}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -88,8 +93,7 @@ where
     }
 }
 
-/// The codec of numbers: their bytes, the most significant first, as Java's `ByteBuffer` writes
-/// them.
+/// Encodes numbers as big-endian bytes, like Java's `ByteBuffer`.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a rule without parameters")]
 pub struct BigEndian;
@@ -103,7 +107,7 @@ impl ValueCodec<i32> for BigEndian {
     fn decode(&self, data: &[u8]) -> Result<i32, CodecError> {
         data.try_into()
             .map(i32::from_be_bytes)
-            .map_err(|_| WrongLength::of(data, 4))
+            .map_err(|_| WrongLength::boxed(data, 4))
     }
 }
 
@@ -118,7 +122,7 @@ impl ValueCodec<i64> for BigEndian {
         match data.try_into() {
             Ok(bytes) => Ok(i64::from_be_bytes(bytes)),
             Err(_) if data.is_empty() => Ok(0),
-            Err(_) => Err(WrongLength::of(data, 8)),
+            Err(_) => Err(WrongLength::boxed(data, 8)),
         }
     }
 }
@@ -141,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_decodes_from_no_bytes_as_zero() {
+    fn a_long_decodes_empty_data_as_zero_and_rejects_other_lengths() {
         let decode = |data: &[u8]| -> Result<i64, CodecError> { BigEndian.decode(data) };
         assert_eq!(decode(b"").unwrap(), 0);
         assert_eq!(
@@ -171,7 +175,7 @@ mod tests {
         }
 
         #[test]
-        fn a_long_decodes_from_no_bytes_or_exactly_eight(data: Vec<u8>) {
+        fn a_long_decodes_from_zero_or_eight_bytes(data: Vec<u8>) {
             let decoded: Result<i64, _> = BigEndian.decode(&data);
             prop_assert_eq!(decoded.is_ok(), data.is_empty() || data.len() == 8);
         }

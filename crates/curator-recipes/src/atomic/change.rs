@@ -30,7 +30,8 @@ struct Sent<T> {
 type Read = Option<(Vec<u8>, Stat)>;
 
 impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
-    /// Applies the change once.
+    /// Applies the change, first without a lock. After too many conflicts, acquires the mutex, if
+    /// there is one, and tries again.
     pub(super) async fn change(&self, change: &Change<'_, T>) -> Result<AtomicValue<T>> {
         check_fork(self.client())?;
         // The changes of a handle with a receipt run one after another.
@@ -83,7 +84,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     ) -> Result<AttemptResult<T>> {
         let mut contention = self.client().retrier_with(Arc::clone(&self.contention));
         let mut failures = self.client().retrier();
-        // The last attempt with a receipt.
+        // The last attempt that was sent with a receipt.
         let mut sent = None;
         loop {
             match self
@@ -131,13 +132,13 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
             return Ok(Some(values));
         }
         let mut read = self.read(&session, needs_sync).await?;
-        let (data, values) = match self.make(&read, change) {
+        let (data, values) = match self.compute(&read, change) {
             Err(_) if !needs_sync => {
-                // Rules out that the change failed on data of a server that lags behind.
+                // The change may have failed because the data is outdated.
                 read = self.read(&session, true).await?;
-                self.make(&read, change)
+                self.compute(&read, change)
             }
-            made => made,
+            computed => computed,
         }?;
         let version = read.map(|(_, stat)| stat.version);
         if version == Some(ANY_VERSION) {
@@ -155,7 +156,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     }
 
     /// Returns the new data, and the values before and after the change.
-    fn make(&self, read: &Read, change: &Change<'_, T>) -> Result<(Vec<u8>, AtomicValue<T>)> {
+    fn compute(&self, read: &Read, change: &Change<'_, T>) -> Result<(Vec<u8>, AtomicValue<T>)> {
         let pre_value = match read {
             Some((data, stat)) => {
                 self.value.check(stat)?;
@@ -216,6 +217,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         }
     }
 
+    /// Writes the node and the receipt in one transaction.
     async fn write_with(
         &self,
         receipt: &mut Receipt,
@@ -259,8 +261,8 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
                     receipt.answered(None);
                     if matches!(*cause, ClientError::NoNode { .. }) && !has_created_parents {
                         if version.is_none() && receipt.path.strip_prefix(self.path()).is_some() {
-                            // Otherwise the value would be a parent of the receipt, and so a
-                            // container.
+                            // The receipt is below the value. Create the value first, as a
+                            // persistent node: a missing parent is created as a container.
                             let Some(seeded) = self.create_with_seed(session).await? else {
                                 return Ok(None);
                             };
@@ -277,7 +279,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
                         self.ensure_parent(session, &receipt.path).await?;
                         has_created_parents = true;
                     } else if index == RECEIPT_INDEX {
-                        // The receipt has changed: another handle uses it.
+                        // Another client has changed the receipt.
                         return self.settle(receipt, session, sent).await;
                     } else {
                         return Ok(None);
@@ -293,7 +295,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         }
     }
 
-    /// Creates the value, unchanged. Returns `None` if another client has created it.
+    /// Creates the node with the seed. Returns `None` if another client has created it.
     async fn create_with_seed(&self, session: &Session) -> Result<Option<Stat>> {
         let node = self.value.new_node(&self.value.encode(self.value.seed()));
         match self.client().create_with_containers(session, &node).await {
@@ -303,7 +305,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         }
     }
 
-    /// Determines whether the attempt in doubt has applied this change.
+    /// Determines whether the attempt in doubt has applied this change. If so, returns its values.
     async fn settle(
         &self,
         receipt: &mut Receipt,

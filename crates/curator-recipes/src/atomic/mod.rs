@@ -49,7 +49,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// # Guarantees
 ///
 /// - A change that returns `Ok` was applied exactly once, and the values before and after it are
-///   the values of the node. No two changes replace the same state of the node.
+///   the values of the node. No two changes replace the same version of the node.
 /// - On an error, [`outcome`](ValueError::outcome) returns whether the change may have been
 ///   applied. After [`Contended`](ValueError::Contended), it was not.
 /// - If the reply to a change is lost, the change returns
@@ -61,9 +61,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 ///
 /// # Caveats
 ///
-/// ZooKeeper compares versions, which restart if the node is created again: if the node is deleted
-/// between the read and the write of a change, and created again with as many writes, the change
-/// replaces a value that it has not read.
+/// ZooKeeper compares only versions, and they restart when a node is recreated. If other clients
+/// delete the node between the read and the write of a change, recreate it, and write it until it
+/// has the same version, the change replaces a value that it has not read.
 ///
 /// [`get`](Self::get) can miss a recent write of another client: where that matters, call
 /// [`CuratorClient::sync`] before it. A change is never based on an outdated read: the server
@@ -75,7 +75,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Clones share the receipt.
 #[derive_where(Clone)]
 pub struct DistributedAtomicValue<T> {
-    /// Its seed is the value of a node that does not exist.
+    /// Its seed is the value while the node does not exist.
     value: SharedValue<T>,
     /// How often a change is retried after a conflict with another client.
     contention: Arc<dyn RetryPolicy>,
@@ -124,16 +124,16 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     /// each after 5 ms. Failed requests are retried by the policy of the client, or of the
     /// [view](CuratorClient::using_retry_policy) that the handle was made with.
     ///
-    /// A conflict is no failure of a request: the policy gets no error.
+    /// The policy is called without an error, because a conflict is not a failed request.
     #[must_use]
     pub fn with_retry_policy(mut self, policy: impl RetryPolicy) -> Self {
         self.contention = Arc::new(policy);
         self
     }
 
-    /// When the retry policy permits no more retries, the change waits for a mutex at `lock_path`,
-    /// and then retries as often again. This helps if many clients change the value all the time;
-    /// clients in their first attempts do not acquire the mutex, and can still cause conflicts.
+    /// When the retry policy permits no more retries, a change acquires the mutex at `lock_path`,
+    /// and the policy starts over. This helps if many clients change the value constantly. A change
+    /// in its first attempts does not acquire the mutex, so conflicts are still possible.
     ///
     /// Curator's `PromotedToLock`; both can use the same path. The wait for the mutex has no
     /// deadline.
@@ -217,7 +217,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         }
     }
 
-    /// Creates the node with this value; returns `false` if it exists.
+    /// Creates the node with this value; returns `false` if it exists already.
     ///
     /// # Errors
     ///
@@ -239,15 +239,15 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         }
     }
 
-    /// Sets the value unconditionally, even if the node's data was invalid. Creates the node if it
+    /// Sets the value unconditionally, even if the node's data is invalid. Creates the node if it
     /// does not exist.
     ///
     /// Curator's `forceSet`.
     ///
     /// # Errors
     ///
-    /// The errors of [`SharedValue::set`](crate::SharedValue::set). A request whose reply is lost
-    /// is retried, and can overwrite a value that another client has written since.
+    /// See [`SharedValue::set`](crate::SharedValue::set). A request whose reply is lost is retried,
+    /// and can overwrite a value that another client has written since.
     ///
     /// # Cancel safety
     ///
@@ -256,16 +256,16 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         self.value.set(value).await
     }
 
-    /// Sets the value if the current value equals `expected`; returns `false` otherwise. A node
-    /// that does not exist has the value `absent` of the handle.
+    /// Sets the value if the current value equals `expected`; returns `false` otherwise. While the
+    /// node does not exist, the current value is the `absent` of [`with_codec`](Self::with_codec).
     ///
     /// # Errors
     ///
-    /// The errors of [`update`](Self::update).
+    /// See [`update`](Self::update), except `Declined`.
     ///
     /// # Cancel safety
     ///
-    /// The same as `update`.
+    /// See `update`.
     pub async fn compare_and_set(&self, expected: &T, value: T) -> Result<bool>
     where
         T: PartialEq,
@@ -291,7 +291,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     /// - [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the reply was lost. With a
     ///   [receipt](Self::exactly_once): when the client's retry policy permitted no more retries
     ///   before the receipt could be read, or the client was closed.
-    /// - [`ReceiptInUse`](ValueError::ReceiptInUse) when another handle has the same receipt.
+    /// - [`ReceiptInUse`](ValueError::ReceiptInUse) when another handle uses the same receipt.
     /// - [`VersionExhausted`](ValueError::VersionExhausted) after 2^32 - 1 writes.
     /// - [`Invalid`](ValueError::Invalid), [`Unsuitable`](ValueError::Unsuitable),
     ///   [`Lock`](ValueError::Lock), and errors of the client.

@@ -13,8 +13,8 @@ use crate::task::check_fork;
 /// An `i64` that many processes change; see [`DistributedAtomicValue`] for the guarantees.
 ///
 /// Curator's `DistributedAtomicLong`; both can use the same path. The node's data is the number in
-/// eight big-endian bytes. A node that does not exist, or has no data, has the value 0; but a node
-/// without data that has or had children is [`Unsuitable`](ValueError::Unsuitable).
+/// eight big-endian bytes. The value is 0 if the node does not exist or has no data. A node without
+/// data that has or had children is rejected as [`Unsuitable`](ValueError::Unsuitable).
 ///
 /// ```no_run
 /// use curator_recipes::DistributedAtomicLong;
@@ -44,11 +44,11 @@ impl DistributedAtomicLong {
     ///
     /// # Errors
     ///
-    /// The errors of `add`.
+    /// See `add`.
     ///
     /// # Cancel safety
     ///
-    /// The same as `add`.
+    /// See `add`.
     pub async fn increment(&self) -> Result<AtomicValue<i64>> {
         self.add(1).await
     }
@@ -57,11 +57,11 @@ impl DistributedAtomicLong {
     ///
     /// # Errors
     ///
-    /// The errors of `add`.
+    /// See `add`.
     ///
     /// # Cancel safety
     ///
-    /// The same as `add`.
+    /// See `add`.
     pub async fn decrement(&self) -> Result<AtomicValue<i64>> {
         self.add(-1).await
     }
@@ -70,13 +70,13 @@ impl DistributedAtomicLong {
     ///
     /// # Errors
     ///
-    /// [`Overflow`](ValueError::Overflow) when the sum overflows an `i64`: then nothing is written.
-    /// Curator's `DistributedAtomicLong` wraps around. Also the errors of [`update`](Self::update),
-    /// except `Declined`.
+    /// [`Overflow`](ValueError::Overflow) when the sum overflows an `i64`; nothing is written.
+    /// (Curator's `DistributedAtomicLong` wraps around.) For other errors, see
+    /// [`update`](Self::update); `Declined` is not among them.
     ///
     /// # Cancel safety
     ///
-    /// The same as `update`.
+    /// See `update`.
     pub async fn add(&self, delta: i64) -> Result<AtomicValue<i64>> {
         self.try_update(|&value| {
             value
@@ -91,9 +91,8 @@ impl DistributedAtomicLong {
     }
 }
 
-/// Generates ids that are unique among all generators on the same path, starting at 0. It reserves
-/// ids in blocks: one change of a [`DistributedAtomicLong`], with two requests, reserves a whole
-/// block.
+/// Generates ids that are unique among all generators with the same path, starting at 0. Ids are
+/// reserved in blocks: one change of a [`DistributedAtomicLong`] (two requests) reserves a block.
 ///
 /// Curator's `CachedAtomicLong`, with the same node. A Java program that shares it must use
 /// `preValue()` as the id: its `postValue()` is the first id of the next block.
@@ -112,9 +111,9 @@ impl DistributedAtomicLong {
 ///
 /// # Guarantees
 ///
-/// - *Unique*: no id is returned twice, in any process, as long as no client deletes or sets the
-///   node, and the ensemble is not restored from an older copy: it then has an older number. Before
-///   you use the generator again, raise the number past all ids that were returned, with
+/// - *Unique*: no id is returned twice, in any process, unless a client deletes or sets the node,
+///   or the ensemble is restored from an older copy. After that, before you use the generator
+///   again, set the number higher than every id that was returned, with
 ///   [`DistributedAtomicLong::force_set`].
 /// - *Increasing* in one generator and its clones. Across processes, blocks increase in the order
 ///   of their reservations.
@@ -127,14 +126,14 @@ pub struct IdGenerator {
     counter: DistributedAtomicLong,
     block: u32,
     /// The unused ids of the block. Locked while the next block is reserved.
-    left: Arc<Mutex<Range<i64>>>,
+    unused: Arc<Mutex<Range<i64>>>,
 }
 
 debug_line!(IdGenerator, |ids| path: ids.path(), block: ids.block);
 
 impl IdGenerator {
-    /// Creates a generator with the counter at `path`, which reserves `block` ids at a time; 0
-    /// counts as 1. Sends nothing.
+    /// Creates a generator with the counter at `path`, which reserves `block` ids at a time, but at
+    /// least one. Sends nothing.
     ///
     /// # Errors
     ///
@@ -143,14 +142,15 @@ impl IdGenerator {
         Ok(Self::of(DistributedAtomicLong::new(client, path)?, block))
     }
 
-    /// Like [`new`](Self::new), with a configured counter, for example with a retry policy. A
-    /// receipt has no benefit: a block with an unknown outcome is skipped.
+    /// Like [`new`](Self::new), but with a counter that is already configured, for example with a
+    /// retry policy. The counter needs no receipt: if the outcome of a reservation is unknown, its
+    /// block is skipped.
     #[must_use]
     pub fn of(counter: DistributedAtomicLong, block: u32) -> Self {
         Self {
             counter,
             block: block.max(1),
-            left: Arc::default(),
+            unused: Arc::default(),
         }
     }
 
@@ -160,16 +160,15 @@ impl IdGenerator {
         self.counter.path()
     }
 
-    /// Returns the next id. Sends nothing, unless the block is used up; then one caller reserves
-    /// the next block, and the others wait for it.
+    /// Returns the next id. Sends nothing unless the block is used up: then one caller reserves the
+    /// next block, and concurrent callers wait for it.
     ///
     /// # Errors
     ///
-    /// The errors of [`DistributedAtomicLong::add`], such as
-    /// [`Unsuitable`](crate::ValueError::Unsuitable) at the path of a lock. After
-    /// [`OutcomeUnknown`](crate::ValueError::OutcomeUnknown) this reserves another block, as often
-    /// as the client's retry policy permits. The last ids below `i64::MAX`, up to one block, cannot
-    /// be used. In a forked child, this fails.
+    /// See [`DistributedAtomicLong::add`]. After
+    /// [`OutcomeUnknown`](crate::ValueError::OutcomeUnknown), this reserves another block, as often
+    /// as the client's retry policy permits. The ids within one block of `i64::MAX` cannot be used.
+    /// In a forked child, this fails.
     ///
     /// # Cancel safety
     ///
@@ -178,14 +177,14 @@ impl IdGenerator {
         // In a forked child, the copied block would repeat ids, and the copied mutex may stay
         // locked.
         check_fork(self.counter.client())?;
-        let mut left = self.left.lock().await;
+        let mut unused = self.unused.lock().await;
         check_fork(self.counter.client())?;
         loop {
-            if let Some(id) = left.next() {
+            if let Some(id) = unused.next() {
                 return Ok(id);
             }
             let end = self.reserve().await?;
-            *left = end - i64::from(self.block)..end;
+            *unused = end - i64::from(self.block)..end;
         }
     }
 
@@ -194,7 +193,7 @@ impl IdGenerator {
         let mut failures = self.counter.client().retrier();
         loop {
             match self.counter.add(i64::from(self.block)).await {
-                Ok(taken) => return Ok(taken.post_value),
+                Ok(reserved) => return Ok(reserved.post_value),
                 Err(ValueError::OutcomeUnknown { cause, .. }) => {
                     failures
                         .pause(cause)

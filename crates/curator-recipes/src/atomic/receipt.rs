@@ -1,15 +1,15 @@
 //! The receipt of a writer: a node that records its last applied change, to determine the outcome
 //! of a change whose reply is lost.
 //!
-//! The transaction of a change also writes the receipt, and requires the version of the receipt
+//! The transaction of a change also writes the receipt, on the condition that it has the version
 //! that was last read or written. The receipt's data is the number of applied changes, the id of
-//! the handle that wrote it, and the number of the attempt: `7 6ba7b810-9dad-11d1-80b4-00c04fd430c8
-//! 9`.
+//! the handle that wrote it, and the number of the attempt, such as
+//! `7 6ba7b810-9dad-11d1-80b4-00c04fd430c8 9`.
 //!
 //! If the reply to a change is lost, the writer reads the receipt. If the change was not applied,
 //! the writer first writes the receipt alone: its version increases, so that the lost change cannot
-//! be applied later. Without this write, a retry could be wrong: a `compare_and_set` could read the
-//! value that the lost change has set in the meantime, and decline.
+//! be applied later. Without this write, the lost change could still be applied while the writer
+//! retries: a `compare_and_set` would then read its own new value, and decline.
 
 use curator_client::{
     CreateMode, CuratorClient, Error, NodeSpec, ProtectionId, Result, Session, Stat,
@@ -19,14 +19,14 @@ use curator_client::{
 use crate::error::UnsuitableNode;
 use crate::shared::{ANY_VERSION, MayBeEmpty, unsuitable};
 
-/// The receipt of one handle: see the module. The mutex around it is locked during a change.
+/// The receipt of one handle. The mutex around it is locked during a change.
 #[derive(Debug)]
 pub(super) struct Receipt {
     pub(super) path: ZPath,
     /// The id of this handle.
     handle: String,
     state: State,
-    /// The number of attempts.
+    /// The number of attempts to write the receipt, including the writes of the receipt alone.
     attempts: u64,
 }
 
@@ -156,14 +156,14 @@ impl Receipt {
                 Err(error) => return Err(error),
             };
             let found = found.as_ref().map(|(data, stat)| (&data[..], stat));
-            // While an attempt is in doubt, other data means that its outcome is unknown.
-            if let Some(cause) = found
-                .filter(|_| !self.is_in_doubt())
-                .and_then(|(data, stat)| not_for_receipts(data, stat))
+            // While an attempt is in doubt, such a node is `InUse` instead: the outcome is unknown.
+            if !self.is_in_doubt()
+                && let Some((data, stat)) = found
+                && let Some(cause) = not_for_receipts(data, stat)
             {
                 return Ok(Settlement::Unsuitable(cause));
             }
-            if let Some(settled) = self.take(found) {
+            if let Some(settled) = self.evaluate(found) {
                 return Ok(settled);
             }
             let Some(fence) = self.fence(client) else {
@@ -184,9 +184,9 @@ impl Receipt {
         }
     }
 
-    /// Processes a read of the receipt. Returns `None` if the attempt in doubt has not been applied
+    /// Evaluates a read of the receipt. Returns `None` if the attempt in doubt has not been applied
     /// yet, but may still be.
-    fn take(&mut self, found: Option<(&[u8], &Stat)>) -> Option<Settlement> {
+    fn evaluate(&mut self, found: Option<(&[u8], &Stat)>) -> Option<Settlement> {
         let text = found
             .map(|(data, _)| String::from_utf8_lossy(data))
             .unwrap_or_default();
@@ -219,8 +219,8 @@ impl Receipt {
         Some(settled)
     }
 
-    /// The operation that writes the receipt without a change, which makes the attempt in doubt
-    /// fail.
+    /// Returns a write of the receipt alone, which makes the attempt in doubt fail; `None` if no
+    /// attempt is in doubt.
     fn fence(&mut self, client: &CuratorClient) -> Option<TransactionOperation> {
         let State::InDoubt(content, _) = self.state else {
             return None;
@@ -259,8 +259,8 @@ impl Receipt {
     }
 }
 
-/// Returns what the node is, if it cannot keep a receipt. A node without data may have been created
-/// for it.
+/// Returns what the node is, if it cannot keep a receipt. A node without data is accepted: it may
+/// have been created for the receipt.
 fn not_for_receipts(data: &[u8], stat: &Stat) -> Option<UnsuitableNode> {
     unsuitable(stat, || MayBeEmpty::No)
         .or_else(|| (!data.is_empty() && !is_receipt(data)).then_some(UnsuitableNode::NotAReceipt))
@@ -297,7 +297,8 @@ mod tests {
     /// The stat of a node with this version.
     fn stat(version: i32) -> Stat {
         let mut stat = Stat::default();
-        (stat.czxid, stat.version) = (5, version);
+        stat.czxid = 5;
+        stat.version = version;
         stat
     }
 
@@ -312,13 +313,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_with_other_data_than_a_receipt_is_recognized() {
+    async fn a_node_whose_data_is_not_a_receipt_is_rejected() {
         let (client, mut receipt) = receipt();
-        receipt.take(None);
+        receipt.evaluate(None);
         let (written, _) = data(receipt.attempt(&client).unwrap().1);
-        let of = |data: &[u8]| not_for_receipts(data, &stat(3));
+        let check = |data: &[u8]| not_for_receipts(data, &stat(3));
         assert_eq!(
-            [of(b""), of(written.as_bytes()), of(b"7 another 3")],
+            [check(b""), check(written.as_bytes()), check(b"7 another 3")],
             [None; 3]
         );
         for data in [
@@ -330,7 +331,7 @@ mod tests {
             b"7 another 3 4",
             b"x another 3",
         ] {
-            assert_eq!(of(data), Some(UnsuitableNode::NotAReceipt), "{data:?}");
+            assert_eq!(check(data), Some(UnsuitableNode::NotAReceipt), "{data:?}");
         }
     }
 
@@ -338,30 +339,31 @@ mod tests {
     async fn a_receipt_of_an_earlier_run_is_adopted_and_one_in_use_is_reported() {
         let (client, mut receipt) = receipt();
         assert_eq!(
-            receipt.take(Some((b"7 another 3", &stat(9)))),
+            receipt.evaluate(Some((b"7 another 3", &stat(9)))),
             Some(Settlement::NotApplied)
         );
         let (written, version) = data(receipt.attempt(&client).unwrap().1);
         assert!(version == Some(9) && written.starts_with("8 "));
         let in_use = |is_in_doubt| Some(Settlement::InUse { is_in_doubt });
         assert_eq!(
-            receipt.take(Some((b"8 another 4", &stat(10)))),
+            receipt.evaluate(Some((b"8 another 4", &stat(10)))),
             in_use(true)
         );
         assert_eq!(
-            receipt.take(Some((b"9 another 5", &stat(11)))),
+            receipt.evaluate(Some((b"9 another 5", &stat(11)))),
             in_use(false)
         );
         let (written, version) = data(receipt.attempt(&client).unwrap().1);
         assert!(version == Some(11) && written.starts_with("10 "));
-        // Data that is not a receipt's, and then a recreated node with the same version.
-        assert_eq!(receipt.take(Some((b"\xff", &stat(12)))), in_use(true));
+        // First, data that is not a receipt; then, a recreated node with the same version.
+        assert_eq!(receipt.evaluate(Some((b"\xff", &stat(12)))), in_use(true));
         let mut other = stat(12);
         other.czxid = 6;
-        assert_eq!(receipt.take(Some((b"\xff", &other))), in_use(false));
+        assert_eq!(receipt.evaluate(Some((b"\xff", &other))), in_use(false));
         assert!(!receipt.is_exhausted());
-        receipt.take(Some((b"18446744073709551615 another 5", &stat(-1))));
+        receipt.evaluate(Some((b"18446744073709551615 another 5", &stat(-1))));
         assert!(receipt.is_exhausted());
+        // The number of changes, now the greatest, does not overflow.
         drop(receipt.attempt(&client));
     }
 }
