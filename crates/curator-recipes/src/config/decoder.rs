@@ -14,7 +14,7 @@ use crate::task::report::ReportedState;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ConfigStatus {
-    /// The value is the node's, as the connected server has it.
+    /// The value is the node's, as far as the connected server has it.
     Current,
     /// The node does not exist. The value is the last valid one, or the
     /// [default](IfAbsent::Default).
@@ -31,7 +31,7 @@ pub enum ConfigStatus {
         error: ConfigError,
     },
     /// There is no recently confirmed connection, or reads fail with connection errors. The value
-    /// was current before.
+    /// is the last one, which may be outdated.
     Stale {
         /// When the connection, or the first of these reads, failed.
         since: Instant,
@@ -56,7 +56,7 @@ impl ReportedState for ConfigStatus {
         }
     }
 
-    /// Keeps the first `since` of `Stale`.
+    /// All `Stale` states are the same, so that the first `since` stays reported.
     fn repeats(&self, reported: &Self) -> bool {
         match (self, reported) {
             (Self::Stale { .. }, Self::Stale { .. }) => true,
@@ -134,7 +134,7 @@ impl<T> Decoder<T> {
                 _ => (None, ConfigStatus::Absent),
             };
         };
-        if matches!(&self.value_source, ValueSource::Data(value_source) if *value_source == data) {
+        if matches!(&self.value_source, ValueSource::Data(current) if *current == data) {
             return (None, ConfigStatus::Current);
         }
         let error = match refused {
@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// A decoder of numbers, and its number of calls.
+    /// A decoder of numbers, and the count of its calls.
     fn decoder(if_absent: IfAbsent<u8>) -> (Decoder<u8>, Arc<AtomicUsize>) {
         let calls = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&calls);

@@ -25,19 +25,20 @@ pub(super) struct Following<T> {
     pub(super) path: ZPath,
     pub(super) status: StateSender<ConfigStatus>,
     decoder: Decoder<T>,
-    /// Whether the config is open: there is a value, and problems with the node are logged.
+    /// Whether the config is open. Until then, `open` returns the problems with the node;
+    /// afterwards, they are logged.
     pub(super) is_open: bool,
     watch: Option<(Session, Watch)>,
     latest: Option<LastRead>,
     failures: Arc<EventFailures<ConfigStatus>>,
 }
 
-/// The epoch of a session, and the number of its connection.
-type ConnectionNumber = (u64, u64);
+/// Identifies a connection: the epoch of its session, and how many connections the session has had.
+type ConnectionId = (u64, u64);
 
 /// The latest data that was read.
 struct LastRead {
-    connection: ConnectionNumber,
+    connection: ConnectionId,
     mzxid: i64,
 }
 
@@ -105,8 +106,8 @@ impl<T> Following<T> {
         }
     }
 
-    /// Logs a problem with the node, or its end. Call this after the status was set: a log
-    /// subscriber may read it.
+    /// Logs that there is a problem with the node, or that the problem has ended. Call this after
+    /// setting the status, because a log subscriber may read the status.
     fn log(&self, status: &ConfigStatus) {
         log(&self.client, &self.path, &self.failures, status);
     }
@@ -115,9 +116,9 @@ impl<T> Following<T> {
     /// connection.
     ///
     /// The first probe of each connection is a write, which proves that its server is up to date.
-    /// So if data is older than that read over an earlier connection, the ensemble has lost writes
-    /// (its data was restored from a backup, for example), and the older data is the present one.
-    fn check_order(&mut self, connection: ConnectionNumber, mzxid: i64) -> Result<()> {
+    /// So if a new connection yields older data than an earlier one, the ensemble has lost writes
+    /// (it was restored from a backup, for example), and the older data is valid.
+    fn check_order(&mut self, connection: ConnectionId, mzxid: i64) -> Result<()> {
         if let Some(LastRead {
             connection: earlier,
             mzxid: latest,
@@ -138,7 +139,7 @@ impl<T> Following<T> {
         Ok(())
     }
 
-    /// The error if there is no value at the timeout.
+    /// The error of `open_timeout` if there is no value at the timeout.
     pub(super) fn no_value(&self, after: Duration) -> ConfigError {
         let path = self.path.clone();
         let cause = match self.client.check_connected() {
@@ -187,13 +188,13 @@ fn log(
                 tracing::info!(client, %path, ?lasted, failures, "config: the value is current again");
             }
         }
-        // Known failures.
+        // Already logged.
         ConfigStatus::Invalid { .. } | ConfigStatus::Unreadable { .. } => {}
         _ => failures.superseded(),
     }
 }
 
-/// Logs failures that last, and were not logged when they began.
+/// Logs each failure that was not logged when it began, once it has lasted.
 async fn log_lasting_failures(
     client: CuratorClient,
     path: ZPath,
@@ -205,7 +206,7 @@ async fn log_lasting_failures(
     }
 }
 
-/// Reads until there is a value. If `once`, neither waits nor retries.
+/// Reads until there is a value. If `once`, reads once, without waiting for a connection.
 pub(super) async fn read_first_value<T: Send + Sync>(
     following: &mut Follower<Following<T>>,
     once: bool,
@@ -224,7 +225,7 @@ pub(super) async fn read_first_value<T: Send + Sync>(
         } else {
             following.next().await?
         };
-        // Logs nothing: the caller gets the error.
+        // Not logged, because the caller gets the error.
         following.node.status.set(read.clone());
         match (value, read) {
             (Some(value), _) => return Ok(value),
@@ -256,8 +257,8 @@ pub(super) async fn follow<T: Send + Sync>(
     tokio::select! {
         biased;
         error = client.closing() => error.into(),
-        // Only a handle can make new receivers, so a closed `values` stays closed. No handle is
-        // left that could read this error.
+        // All handles and receivers were dropped, and only a handle can make new receivers. So no
+        // caller can read this error.
         () = async { values.closed().await; status.reported.closed().await } => ClientError::Closed.into(),
         never = run(&mut following, &values) => match never {},
         never = status.follow_connection() => match never {},
@@ -273,14 +274,14 @@ async fn run<T: Send + Sync>(
         let (value, read) = following.next_lasting().await;
         let is_new = value.is_some();
         if let Some(value) = value {
-            // Wakes no reader yet, so that a reader of the value also finds its status.
+            // Wakes no reader yet: when readers of the value are woken, the status is set too.
             values.send_if_modified(|current| {
                 *current = value;
                 false
             });
         }
         let fired = poll!(pin!(fired(&mut following.node.watch)));
-        // A reply that was processed late may be of a session that has ended.
+        // If the session has ended since the reply, the value may be outdated.
         if !matches!(
             fired,
             Poll::Ready(Some(WatchEvent::Interrupted | WatchEvent::SessionEnded))

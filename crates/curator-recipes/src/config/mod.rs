@@ -64,18 +64,18 @@ use crate::task::{RecipeTask, TaskError as _, error_of_reads};
 ///   node is read again. The config compares data, not versions, so it detects a node that was
 ///   deleted and created again with the same version. Changes between two reads are merged into the
 ///   latest value.
-/// - *Only new values are signalled*: not a write of the same bytes, not a lost connection, and not
-///   invalid data, even if the last valid data is written again after it.
+/// - *Only new values are signalled*: a write of the same bytes, a lost connection and invalid data
+///   signal nothing, even if the last valid data is written again after invalid data.
 ///
 /// # Caveats
 ///
 /// The value is what the connected server had at the last read: another process may have a newer
 /// one. Without a connection, the value stays, and the status is [`Stale`](ConfigStatus::Stale).
 ///
-/// If the permission to read the node is withdrawn, most servers send no more events of it: the
+/// If the permission to read the node is withdrawn, most servers send no more events for it: the
 /// config becomes [`Unreadable`](ConfigStatus::Unreadable) only at its next connection.
 ///
-/// If the ensemble is restored from an old backup, the config takes over the older data at its next
+/// If the ensemble is restored from an old backup, the config adopts the older data at its next
 /// connection.
 ///
 /// A config, or one of its receivers, keeps the client open.
@@ -113,7 +113,7 @@ impl<T> Config<T> {
         Arc::clone(&self.values.borrow())
     }
 
-    /// The value, and its changes. The first [`changed`](Latest::changed) of each result returns
+    /// The value and its changes. The first call of [`changed`](Latest::changed) returns
     /// immediately if the value has changed since [`open`](ConfigBuilder::open).
     ///
     /// When the client closes, and in a forked child, the last value no longer changes.
@@ -122,9 +122,9 @@ impl<T> Config<T> {
         Latest::new(&self.values)
     }
 
-    /// The status and its changes: whether it is the value of the node, and if not, why. A new
-    /// value is in [`values`](Self::values) before the status becomes
-    /// [`Current`](ConfigStatus::Current), and is signalled after it.
+    /// The status and its changes: whether the value is the node's, and if not, why. A new value is
+    /// set before the status becomes [`Current`](ConfigStatus::Current), and readers of
+    /// [`values`](Self::values) are woken after both.
     #[must_use]
     pub fn status(&self) -> Latest<ConfigStatus> {
         Latest::new(&self.status)
@@ -217,17 +217,17 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
         self.open_within(None).await
     }
 
-    /// Like [`open`](Self::open), for at most `timeout`. With zero, it reads once and retries
-    /// nothing.
+    /// Like [`open`](Self::open), for at most `timeout`. If `timeout` is zero, reads once, without
+    /// waiting for a connection.
     ///
     /// # Errors
     ///
-    /// The errors of [`open`](Self::open). At the timeout, [`ConfigError::Absent`] if there is no
-    /// node, or [`ConfigError::TimedOut`] with the cause.
+    /// See [`open`](Self::open). At the timeout, [`ConfigError::Absent`] if there is no node,
+    /// otherwise [`ConfigError::TimedOut`] with the cause.
     ///
     /// # Cancel safety
     ///
-    /// The same as [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub async fn open_timeout(self, timeout: Duration) -> Result<Config<T>, ConfigError> {
         self.open_within(Some(timeout)).await
     }
@@ -236,8 +236,8 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
     /// its settings. Returns immediately, and works before there is a connection.
     ///
     /// The value is `initial` until a read returns data that the decoder accepts or, with
-    /// [`IfAbsent::Default`], finds no node. Before that, the [status](Config::status) is
-    /// [`Stale`](ConfigStatus::Stale), or the problem:
+    /// [`IfAbsent::Default`], finds no node. Until then, the [status](Config::status) is
+    /// [`Stale`](ConfigStatus::Stale) before the first read, and after it the problem:
     /// [`Absent`](ConfigStatus::Absent), [`Invalid`](ConfigStatus::Invalid) or
     /// [`Unreadable`](ConfigStatus::Unreadable).
     pub fn start(self, initial: T) -> Config<T> {
@@ -260,9 +260,10 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
         let path = self.path.clone();
         let mut following = self.following();
         let once = timeout == Some(Duration::ZERO);
-        let limit = timeout
-            .filter(|_| !once)
-            .map_or(Deadline::NEVER, Deadline::after);
+        let limit = match timeout {
+            Some(timeout) if !once => Deadline::after(timeout),
+            _ => Deadline::NEVER,
+        };
         let first = tokio::select! {
             biased;
             error = client.closing() => Err(error.into()),
@@ -328,8 +329,8 @@ pub enum ConfigError {
         #[source]
         cause: ClientError,
     },
-    /// The decoder rejects the node's data. The text leaves out a `cause` that may [quote
-    /// them](crate::CodecError).
+    /// The decoder rejects the node's data. The text leaves out a `cause` that may [quote the
+    /// data](crate::CodecError).
     #[error("the data of the config {path} are invalid{}", Suffix(&**cause))]
     Invalid {
         /// The node.

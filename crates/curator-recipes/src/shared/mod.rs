@@ -23,7 +23,7 @@ use crate::codec::BigEndian;
 /// # async fn example() -> Result<(), curator_recipes::Error> {
 /// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
 /// let count = SharedCount::new(&client, "/counts/workers", 0)?;
-/// // Increment it, even if others change it at the same time.
+/// // Increment it, even if other processes change it at the same time.
 /// loop {
 ///     let before = count.versioned().await?;
 ///     if count.compare_and_set(&before, before.value + 1).await? {

@@ -18,7 +18,7 @@ use crate::error::{UnsuitableNode, ValueError};
 /// The version that servers treat as any version. A node reaches it after 2^32 - 1 writes.
 pub(crate) const ANY_VERSION: i32 = -1;
 
-/// The zxid of no node.
+/// Stands for a missing node in place of its `czxid`.
 const NO_NODE: i64 = 0;
 
 pub(super) type Result<T> = std::result::Result<T, ValueError>;
@@ -51,7 +51,7 @@ pub(super) type Result<T> = std::result::Result<T, ValueError>;
 ///   [`watch`](Self::watch) or [`set`](Self::set), and stays after all clients have closed. If
 ///   several processes find it missing, one creates it. Missing parents are created as containers,
 ///   as in Curator.
-/// - A node that another recipe has created as its directory, or an ephemeral one, is refused where
+/// - An ephemeral node, and a node that another recipe has created as its directory, is rejected if
 ///   it can be recognized: see [`Unsuitable`](ValueError::Unsuitable).
 /// - Of several [`compare_and_set`](Self::compare_and_set) calls with the same previous version, at
 ///   most one changes the value.
@@ -79,11 +79,11 @@ pub(crate) struct Inner<T> {
     codec: Box<dyn ValueCodec<T>>,
     seed: T,
     /// The `czxid` of the last node that was found suitable, or was created or written by this
-    /// handle; [`NO_NODE`] before. Until then, `set` reads the node's stat first.
+    /// handle. While it is [`NO_NODE`], `set` first reads the node's stat.
     checked: AtomicI64,
 }
 
-/// What a write without a condition found.
+/// Whether an unconditional write has found the node or created it.
 enum Written {
     Found,
     Created,
@@ -166,11 +166,11 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     ///
     /// # Errors
     ///
-    /// The same as [`get`](Self::get).
+    /// See [`get`](Self::get).
     ///
     /// # Cancel safety
     ///
-    /// The same as [`get`](Self::get).
+    /// See [`get`](Self::get).
     pub async fn versioned(&self) -> Result<VersionedValue<T>> {
         let (data, stat) = self.read(Session::get_data).await?;
         self.check(&stat)?;
@@ -188,11 +188,11 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     ///
     /// # Errors
     ///
-    /// The same as [`get`](Self::get).
+    /// See [`get`](Self::get).
     ///
     /// # Cancel safety
     ///
-    /// The same as [`get`](Self::get); no watch is left behind.
+    /// See [`get`](Self::get); no watch is left behind.
     pub async fn watch(&self) -> Result<(VersionedValue<T>, Watch)> {
         let (data, stat, watch) = self.read(Session::watch_data).await?;
         self.check(&stat)?;
@@ -213,18 +213,21 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         changes::changes(self)
     }
 
-    /// Sets the value, whatever value the node has, and even if its data is invalid. Creates the
-    /// node if it is missing. One request if the node exists; two in the first call, unless this
-    /// handle or a clone has read the node.
+    /// Sets the value unconditionally, even if the node's data is invalid. Creates the node if it
+    /// is missing. One request if the node exists; two in the first call, unless this handle or a
+    /// clone has read the node.
     ///
     /// # Errors
     ///
-    /// [`Unsuitable`](ValueError::Unsuitable), also after the write, if another client has deleted
-    /// the node that this handle knew and the one in its place was the directory of another recipe;
-    /// [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the client's retry policy permits no
-    /// retry after a lost reply; other errors of the client. Like [`CuratorClient::set_data`]
-    /// without a version, this retries a request whose reply is lost, and can overwrite a value
-    /// that another client has set since the first attempt.
+    /// - [`Unsuitable`](ValueError::Unsuitable). This can also be returned after the write: if
+    ///   another client has deleted the node that this handle knew, and another recipe has created
+    ///   its directory there.
+    /// - [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the client's retry policy permits no
+    ///   retry after a lost reply.
+    /// - Other errors of the client.
+    ///
+    /// Like [`CuratorClient::set_data`] without a version, this retries a request whose reply is
+    /// lost, and can overwrite a value that another client has set since the first attempt.
     ///
     /// # Cancel safety
     ///
@@ -273,25 +276,26 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         match client.check_exists(path).await {
             Ok(Some(stat)) => self.check(&stat).map(|()| Some(stat.czxid)),
             Ok(None) => Ok(Some(NO_NODE)),
-            // A client that may only write can write all the same.
+            // The client may still be allowed to write.
             Err(curator_client::Error::NoAuth { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Checks the node that was written, unless it is the `known` one. A write cannot be
-    /// conditional on the node, so this comes after it.
+    /// Checks the node that was written, unless it is the `known` one. A write cannot require a
+    /// `czxid`, so the check comes after the write.
     fn check_written(&self, stat: &Stat, known: i64) -> Result<()> {
         if stat.czxid == known {
             return Ok(());
         }
         let cause = was_unsuitable(stat, || self.may_be_empty());
-        self.checked_as(stat, cause, true)
+        self.record_check(stat, cause, true)
     }
 
     /// Checks that the node can keep a value.
     pub(crate) fn check(&self, stat: &Stat) -> Result<()> {
-        self.checked_as(stat, unsuitable(stat, || self.may_be_empty()), false)
+        let cause = unsuitable(stat, || self.may_be_empty());
+        self.record_check(stat, cause, false)
     }
 
     fn may_be_empty(&self) -> MayBeEmpty {
@@ -302,7 +306,8 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         }
     }
 
-    fn checked_as(
+    /// Records the result of a check, and returns it.
+    fn record_check(
         &self,
         stat: &Stat,
         cause: Option<UnsuitableNode>,
@@ -313,16 +318,17 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
             if cause.is_some() { NO_NODE } else { stat.czxid },
             Ordering::Relaxed,
         );
-        cause.map_or(Ok(()), |cause| {
-            Err(ValueError::Unsuitable {
+        match cause {
+            Some(cause) => Err(ValueError::Unsuitable {
                 path: path.clone(),
                 cause,
                 is_written,
-            })
-        })
+            }),
+            None => Ok(()),
+        }
     }
 
-    /// Converts the client's error of a write; one with an unknown outcome to `OutcomeUnknown`.
+    /// Converts the client's error of a write: to `OutcomeUnknown` if the outcome is unknown.
     pub(crate) fn write_error(&self, cause: curator_client::Error) -> ValueError {
         match cause.outcome() {
             Outcome::Unknown => ValueError::OutcomeUnknown {
@@ -344,7 +350,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// retried, because a retry could not distinguish this change from another client's: read the
     /// value. [`VersionExhausted`](ValueError::VersionExhausted) when the version is -1, after
     /// 2^32 - 1 writes, because servers treat -1 as any version.
-    /// [`Unsuitable`](ValueError::Unsuitable) after the write, as from [`set`](Self::set). Other
+    /// [`Unsuitable`](ValueError::Unsuitable) after the write, as for [`set`](Self::set). Other
     /// errors of the client.
     ///
     /// # Cancel safety
@@ -365,7 +371,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
             .set_data(path, codec.encode(&value), Some(previous.version))
             .await
         {
-            // The version may come from another handle, so this one may know no node.
+            // `previous` may come from another handle; then this handle may not know the node.
             Ok(stat) => match checked.load(Ordering::Relaxed) {
                 NO_NODE => Ok(true),
                 known => self.check_written(&stat, known).map(|()| true),
@@ -447,7 +453,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     }
 }
 
-/// The owner of a container in the stats of ClickHouse Keeper. ZooKeeper's have 0.
+/// The `ephemeral_owner` of a container in the stats of ClickHouse Keeper. ZooKeeper reports 0.
 const CONTAINER_OWNER: i64 = i64::MIN;
 
 /// Whether a node without data may be a value.
@@ -459,9 +465,9 @@ pub(crate) enum MayBeEmpty {
 
 /// Returns what the node is, if it cannot keep a value, because the servers delete it.
 ///
-/// A value node is created as a persistent node. But a recipe that comes first creates its
-/// directory as a container, and ZooKeeper's stat does not tell a container from a persistent node.
-/// A directory that was never written is recognized by what it lacks: data.
+/// A value is created as a persistent node. But another recipe may have created its directory there
+/// first, as a container, and ZooKeeper's stat does not distinguish containers from persistent
+/// nodes. A directory is recognized if it was never written and has no data.
 pub(crate) fn unsuitable(
     stat: &Stat,
     may_be_empty: impl FnOnce() -> MayBeEmpty,
@@ -483,9 +489,9 @@ fn was_unsuitable(
     may_be_empty: impl FnOnce() -> MayBeEmpty,
 ) -> Option<UnsuitableNode> {
     let mut before = *stat;
-    // A first write may have replaced data that the node was created with, but a directory is
-    // created without.
-    (before.version, before.data_length) = (stat.version.wrapping_sub(1), 0);
+    before.version = stat.version.wrapping_sub(1);
+    // The length of the replaced data is unknown. Assume that there was none, as in a directory.
+    before.data_length = 0;
     unsuitable(&before, may_be_empty)
 }
 
@@ -495,32 +501,35 @@ mod tests {
 
     fn stat(data_length: i32, version: i32, cversion: i32, ephemeral_owner: i64) -> Stat {
         let mut stat = Stat::default();
-        (stat.data_length, stat.version) = (data_length, version);
-        (stat.cversion, stat.ephemeral_owner) = (cversion, ephemeral_owner);
+        stat.data_length = data_length;
+        stat.version = version;
+        stat.cversion = cversion;
+        stat.ephemeral_owner = ephemeral_owner;
         stat
     }
 
     #[test]
     fn a_directory_is_a_node_that_had_children_but_never_data() {
-        let of = |data_length, version, cversion| {
+        let check = |data_length, version, cversion| {
             unsuitable(&stat(data_length, version, cversion, 0), || MayBeEmpty::No)
         };
-        assert_eq!(of(0, 0, 1), Some(UnsuitableNode::Directory));
-        assert_eq!(of(0, 0, 0), None);
-        assert_eq!(of(8, 0, 1), None);
-        assert_eq!(of(0, 1, 1), None);
+        assert_eq!(check(0, 0, 1), Some(UnsuitableNode::Directory));
+        assert_eq!(check(0, 0, 0), None);
+        assert_eq!(check(8, 0, 1), None);
+        assert_eq!(check(0, 1, 1), None);
         assert_eq!(unsuitable(&stat(0, 0, 1, 0), || MayBeEmpty::Yes), None);
-        let before =
+        let check_before_write =
             |version, cversion| was_unsuitable(&stat(4, version, cversion, 0), || MayBeEmpty::No);
-        assert_eq!(before(1, 1), Some(UnsuitableNode::Directory));
-        assert_eq!([before(1, 0), before(2, 1)], [None, None]);
+        assert_eq!(check_before_write(1, 1), Some(UnsuitableNode::Directory));
+        assert_eq!(check_before_write(1, 0), None);
+        assert_eq!(check_before_write(2, 1), None);
     }
 
     #[test]
     fn a_container_and_an_ephemeral_node_are_recognized_by_their_owner() {
-        let of = |owner| unsuitable(&stat(8, 3, 0, owner), || MayBeEmpty::Yes);
-        assert_eq!(of(i64::MIN), Some(UnsuitableNode::Container));
-        assert_eq!(of(7), Some(UnsuitableNode::Ephemeral { session: 7 }));
-        assert_eq!(of(-7), Some(UnsuitableNode::Ephemeral { session: -7 }));
+        let check = |owner| unsuitable(&stat(8, 3, 0, owner), || MayBeEmpty::Yes);
+        assert_eq!(check(i64::MIN), Some(UnsuitableNode::Container));
+        assert_eq!(check(7), Some(UnsuitableNode::Ephemeral { session: 7 }));
+        assert_eq!(check(-7), Some(UnsuitableNode::Ephemeral { session: -7 }));
     }
 }

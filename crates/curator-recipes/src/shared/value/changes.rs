@@ -13,14 +13,14 @@ use crate::task::follow::{Followed, Follower, fired};
 /// trait. The first item is the current value. After each event the node is read again with one
 /// request, so the stream yields the latest value, not every change.
 ///
-/// It continues through lost connections and lost sessions, of any length, and yields no error for
-/// them. It ends when the client closes.
+/// It continues after lost connections and lost sessions, however long they last, and yields no
+/// error for them. It ends when the client closes.
 ///
 /// # Errors
 ///
 /// [`ValueError::Invalid`] while the node's data cannot be decoded, and [`ValueError::Unsuitable`]
-/// while the node cannot keep a value; the stream continues with the next change. Any other error,
-/// such as a missing permission, is one that a retry cannot help, and ends the stream.
+/// while the node cannot keep a value; the stream continues with the next change. Any other error
+/// ends the stream: it is one that a retry cannot help, such as a missing permission.
 ///
 /// # Cancel safety
 ///
@@ -90,7 +90,7 @@ async fn item<T: Send + Sync + 'static>(following: &mut Following<T>) -> Result<
         let version = stat.version;
         // An interrupted watch does not mean that the value has changed.
         if value.is_err() || read != *last {
-            *last = read.filter(|_| value.is_ok());
+            *last = if value.is_ok() { read } else { None };
             return value.map(|value| VersionedValue { value, version });
         }
     }
