@@ -1,12 +1,12 @@
 //! Decides whether the node at the path was created by this persistent node.
 //!
-//! It was if the node's `czxid` is that of a create whose reply arrived. Otherwise, an ephemeral
-//! node is recognized by its session, if the reply to a create in that session was lost, and a node
-//! of another mode by its protected name. Any other node is foreign, unless it may be adopted.
+//! If the reply to the create arrived, the node is recognized by its `czxid`. If the reply was
+//! lost, an ephemeral node is recognized by its session, and any other node by its protected name.
+//! A node that is not recognized is foreign, unless it may be adopted.
 //!
-//! After the servers were restored from an older copy, the path can have an earlier node again: one
-//! that was deleted before the last create. An ephemeral one is recognized by its session and its
-//! lower `czxid`, any other by the `czxid` of an earlier confirmed create.
+//! A restore of the servers from an older copy can bring back a node that was deleted before the
+//! last create. An ephemeral one is recognized by its session and its lower `czxid`, any other by
+//! the `czxid` of an earlier confirmed create.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,8 +29,8 @@ pub(super) enum Owner {
     Foreign(i64),
 }
 
-/// Identifies a node among all nodes. Nodes that were created in one transaction have the same
-/// zxid.
+/// Identifies a node, even if it is deleted and created again. The `czxid` alone is not enough:
+/// nodes that are created in one transaction have the same one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Node {
     pub(super) path: ZPath,
@@ -40,8 +40,8 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn of(path: &ZPath, stat: &Stat) -> Self {
-        // The owner of a container in the stats of ClickHouse Keeper. ZooKeeper's have 0.
+    pub(super) fn from_stat(path: &ZPath, stat: &Stat) -> Self {
+        // The `ephemeral_owner` of a container in ClickHouse Keeper. ZooKeeper reports 0.
         const CONTAINER: i64 = i64::MIN;
         let session = if stat.ephemeral_owner == CONTAINER {
             0
@@ -67,12 +67,12 @@ pub(super) enum Recognition {
     Confirmed { adopts: Adopts },
 }
 
-/// Which nodes of others, or of creates whose reply was lost, a persistent node takes over.
+/// Which of the nodes that it does not recognize a persistent node takes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Adopts {
     Nothing,
-    /// Only a node that may be that of a create whose reply was lost: a sequential node takes
-    /// another number otherwise.
+    /// Only a node that may result from a create whose reply was lost. Otherwise, a sequential node
+    /// takes another number.
     InDoubt,
     Anything,
 }
@@ -96,12 +96,12 @@ pub(super) struct Claims {
     pub(super) recognition: Recognition,
     /// The node of the last create whose reply arrived.
     confirmed: Option<Node>,
-    /// The nodes of earlier creates, which are not ephemeral.
+    /// The nodes of earlier creates, unless they are ephemeral.
     earlier: Vec<Node>,
     /// A node of another client that is being taken over. It may already have this persistent
     /// node's data.
     adopting: Option<Node>,
-    /// The sessions where the reply to a create was lost since the last confirmed create.
+    /// The sessions in which the reply to a create was lost since the last confirmed create.
     doubts: Vec<i64>,
     in_client: Arc<ConfirmedInClient>,
 }
@@ -182,12 +182,14 @@ impl Claims {
             if !self.in_client.lock().insert(node.clone()) {
                 return false;
             }
-            let earlier = self
-                .confirmed
-                .clone()
-                .filter(|earlier| earlier.session == 0 && earlier.path == node.path);
+            let earlier = self.confirmed.clone();
             self.forget();
-            self.earlier.extend(earlier);
+            if let Some(earlier) = earlier
+                && earlier.session == 0
+                && earlier.path == node.path
+            {
+                self.earlier.push(earlier);
+            }
             if self.earlier.len() > MOST_EARLIER {
                 self.earlier.remove(0);
             }
@@ -198,7 +200,7 @@ impl Claims {
         true
     }
 
-    /// Gives up the name: a node that has it is not claimed later.
+    /// Abandons the name: a node with this name is not claimed later.
     pub(super) fn abandon(&mut self) {
         self.forget();
         self.earlier.clear();
@@ -275,28 +277,37 @@ mod tests {
     fn an_ephemeral_node_is_recognized_by_its_session_only_after_a_lost_reply() {
         let in_client = Arc::default();
         let mut claims = claims(Recognition::Ephemeral, &in_client);
-        let of = |session| node(1, session);
+        let ephemeral = |session| node(1, session);
         for session in [SESSION, EARLIER, FOREIGN, 0] {
-            assert_eq!(claims.owner(&of(session), SESSION), Owner::Foreign(session));
+            assert_eq!(
+                claims.owner(&ephemeral(session), SESSION),
+                Owner::Foreign(session)
+            );
         }
         claims.doubt(EARLIER);
         claims.doubt(SESSION);
         assert!(claims.is_in_doubt());
-        assert_eq!(claims.owner(&of(SESSION), SESSION), Owner::Ours);
+        assert_eq!(claims.owner(&ephemeral(SESSION), SESSION), Owner::Ours);
         assert_eq!(
-            claims.owner(&of(EARLIER), SESSION),
+            claims.owner(&ephemeral(EARLIER), SESSION),
             Owner::OursOfAnEndedSession
         );
-        assert_eq!(claims.owner(&of(FOREIGN), SESSION), Owner::Foreign(FOREIGN));
-        assert_eq!(claims.owner(&of(0), SESSION), Owner::Foreign(0));
-        claims.was_not_applied(SESSION);
-        assert_eq!(claims.owner(&of(SESSION), SESSION), Owner::Foreign(SESSION));
-        // A confirmed create is recognized by its zxid in any session.
-        claims.confirm(&of(EARLIER));
-        assert!(!claims.is_in_doubt());
-        assert_eq!(claims.owner(&of(EARLIER), EARLIER), Owner::Ours);
         assert_eq!(
-            claims.owner(&of(EARLIER), SESSION),
+            claims.owner(&ephemeral(FOREIGN), SESSION),
+            Owner::Foreign(FOREIGN)
+        );
+        assert_eq!(claims.owner(&ephemeral(0), SESSION), Owner::Foreign(0));
+        claims.was_not_applied(SESSION);
+        assert_eq!(
+            claims.owner(&ephemeral(SESSION), SESSION),
+            Owner::Foreign(SESSION)
+        );
+        // A confirmed create is recognized by its zxid in any session.
+        claims.confirm(&ephemeral(EARLIER));
+        assert!(!claims.is_in_doubt());
+        assert_eq!(claims.owner(&ephemeral(EARLIER), EARLIER), Owner::Ours);
+        assert_eq!(
+            claims.owner(&ephemeral(EARLIER), SESSION),
             Owner::OursOfAnEndedSession
         );
         assert_eq!(
@@ -314,11 +325,9 @@ mod tests {
         second.doubt(SESSION);
         // Both may read the node before one of them claims it.
         assert_eq!(second.owner(&first_node, SESSION), Owner::Ours);
-        assert!(
-            first.confirm(&first_node)
-                && first.confirm(&first_node)
-                && !second.confirm(&first_node)
-        );
+        assert!(first.confirm(&first_node));
+        assert!(first.confirm(&first_node), "again");
+        assert!(!second.confirm(&first_node));
         assert!(second.is_in_doubt());
         assert_eq!(second.owner(&first_node, SESSION), Owner::Foreign(SESSION));
         assert_eq!(first.forget(), Some(first_node.clone()));
@@ -401,7 +410,7 @@ mod tests {
     fn a_container_of_clickhouse_keeper_belongs_to_no_session() {
         let mut stat = Stat::default();
         stat.ephemeral_owner = i64::MIN;
-        assert_eq!(Node::of(&ZPath::root(), &stat).session, 0);
+        assert_eq!(Node::from_stat(&ZPath::root(), &stat).session, 0);
     }
 
     #[test]

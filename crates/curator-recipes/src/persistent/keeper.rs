@@ -108,8 +108,8 @@ impl Kept {
 
     /// Determines whether a create whose reply was lost was applied.
     async fn resolve(&mut self) -> ClientResult<()> {
-        // Such a node cannot be recognized. One that can be adopted is deleted, even if another
-        // client has created it.
+        // The node of such a create cannot be recognized. (If it may be adopted, the node at the
+        // path is deleted, even if another client has created it.)
         if matches!(self.claims.recognition, Recognition::Confirmed { adopts } if adopts == Adopts::Nothing || self.path.is_none())
         {
             let client = self.client.name();
@@ -149,7 +149,7 @@ impl Kept {
                 mut watch,
                 ..
             }) if stat.czxid == node.czxid && session.is_connected() => {
-                // After an unprocessed event, the path may have another node: then the janitor
+                // After an unprocessed event, another node may be at the path: then the janitor
                 // reads it first.
                 let is_unchanged = !watch.may_have_fired();
                 (

@@ -18,12 +18,14 @@ use super::state::{Command, Contents, PersistentNodeState, Reporter};
 use crate::task::follow::Followed;
 use crate::task::report::Truncated;
 
-/// How often the node is created and found missing, or written and found changed, before a pause.
+/// How many times a create or a write is tried before a pause, while other clients keep deleting or
+/// changing the node.
 const ROUNDS: u32 = 16;
 
 /// The node of a [`PersistentNode`](crate::PersistentNode), whether or not it exists.
 ///
-/// A future of its methods can be dropped at any await point: a create in flight is stored here.
+/// The futures of its methods can be dropped at any await point, because a create in flight is
+/// stored here.
 pub(super) struct Kept {
     pub(super) client: CuratorClient,
     pub(super) options: PersistentNodeBuilder,
@@ -44,11 +46,11 @@ pub(super) struct Kept {
     /// Delays the close of a lost session while an ephemeral node exists, so that the next session
     /// can replace the node.
     pub(super) close_delay: Option<CloseDelay>,
-    /// Of writes that the server refuses.
+    /// Logs writes that the server refuses.
     data_failures: FailureLog,
-    /// Of deletions by other clients, and of names that other nodes have.
+    /// Logs deletions by other clients, and names that other nodes have.
     losses: FailureLog,
-    /// Whether the next creation ends a loss, and is logged only if that was.
+    /// Whether the node was lost. If so, its next creation is logged only if the loss was logged.
     is_lost: bool,
 }
 
@@ -148,7 +150,7 @@ impl Followed for Kept {
     }
 
     fn failed(&mut self, error: &Error) {
-        // Not reported: other clients keep changing the node, and its last state stays valid.
+        // `BadVersion` means that other clients keep changing the node. The last state stays valid.
         if !matches!(error, Error::BadVersion { .. }) {
             self.is_lost &= error.is_retryable();
             self.reporter.failed(error);
@@ -181,13 +183,14 @@ impl Kept {
                 },
             },
         };
-        let marked = is_protected.then(|| ProtectionId::new().protect(path.name()));
+        let mut base = path;
         // A prefix does not make a name invalid.
-        let marked = path
-            .parent()
-            .zip(marked)
-            .and_then(|(dir, name)| dir.join(&name).ok());
-        let base = marked.unwrap_or(path);
+        if is_protected
+            && let Some(dir) = base.parent()
+            && let Ok(protected) = dir.join(&ProtectionId::new().protect(base.name()))
+        {
+            base = protected;
+        }
         Self {
             options,
             path: (!mode.is_sequential()).then(|| base.clone()),
@@ -272,7 +275,7 @@ impl Kept {
         };
         let path = self.path();
         let has_data = *data == *self.contents.wanted;
-        let node = Node::of(&path, &stat);
+        let node = Node::from_stat(&path, &stat);
         let mut owner = match self.claims.owner(&node, session.id()) {
             // The node has the wanted data already, so treat it as just created.
             Owner::Adoptable if has_data => Owner::Ours,
@@ -285,8 +288,8 @@ impl Kept {
                     .mode
                     .is_ephemeral()
                     .then(|| session.delay_close());
-                // The servers were restored from an older copy: an older write is the last one
-                // again. Or an older write of an ended session has arrived late.
+                // Either the servers were restored from an older copy, or a write of an ended
+                // session has arrived late.
                 let is_older =
                     !has_data && (stat.mzxid < self.mzxid || self.contents.is_late(&data));
                 self.mzxid = stat.mzxid;
@@ -351,7 +354,7 @@ impl Kept {
         };
         match self
             .claims
-            .owner(&Node::of(&self.path(), stat), session.id())
+            .owner(&Node::from_stat(&self.path(), stat), session.id())
         {
             Owner::Foreign(_) => true,
             Owner::Adoptable => is_create,
@@ -367,16 +370,16 @@ impl Kept {
         let version = stat.version;
         let owner = *owner;
         let path = self.path();
-        let node = Node::of(&path, stat);
+        let node = Node::from_stat(&path, stat);
         if owner == Owner::Adoptable {
             self.claims.adopt(node.clone());
         }
         // The data must also fit into the request that will replace the node in the next session,
         // which is larger.
         let fits = session.check_size(&replacement(&self.spec(), version));
-        if let Some(error) = fits
-            .err()
-            .filter(|_| owner == Owner::Ours && self.contents.can_fall_back())
+        if let Err(error) = fits
+            && owner == Owner::Ours
+            && self.contents.can_fall_back()
         {
             self.refuse_data(error);
             return Ok(());
@@ -404,10 +407,11 @@ impl Kept {
             self.claims.was_not_adopted();
         }
         let reply = read.await;
-        let is_unchanged = matches!(&reply, Ok((_, stat, _)) if Node::of(&path, stat) == node);
+        let is_unchanged =
+            matches!(&reply, Ok((_, stat, _)) if Node::from_stat(&path, stat) == node);
         let written = match written {
             // Another client may have replaced the node by one with the same version.
-            Ok(stat) if Node::of(&path, &stat) != node => {
+            Ok(stat) if Node::from_stat(&path, &stat) != node => {
                 self.claims.was_not_adopted();
                 Ok(())
             }
@@ -446,7 +450,7 @@ impl Kept {
         self.take_result(session, written, reply)
     }
 
-    /// Writes the data again, which the servers have lost.
+    /// Requests another write of the data, which the servers have lost.
     fn rewrite(&mut self) {
         self.contents.is_pending = true;
         let client = self.client.name();
@@ -454,8 +458,8 @@ impl Kept {
         tracing::warn!(client, %path, "persistent node: the servers have older data of the node; writing the latest again");
     }
 
-    /// Gives up the name of a sequential node, which another client's node has. The node is created
-    /// under the next number.
+    /// Abandons the name of a sequential node, because another client's node has it. The node is
+    /// then created under the next number.
     fn take_another_number(&mut self) {
         let path = self.path();
         self.claims.abandon();
@@ -473,8 +477,8 @@ impl Kept {
         self.losses.failed(loss, source::now())
     }
 
-    /// Records that the node was created. Returns whether to log it: not if it was lost and that
-    /// was not logged.
+    /// Records that the node was created. Returns whether to log it: yes, unless the node was lost
+    /// and the loss was not logged.
     fn logs_creation(&mut self) -> bool {
         let recovery = self.losses.recovered(source::now());
         !mem::take(&mut self.is_lost) || recovery.is_some()

@@ -47,10 +47,10 @@ type Result<T> = std::result::Result<T, PersistentNodeError>;
 ///
 /// - The node is created as soon as the server permits it, and again whenever it is missing, with
 ///   the latest data. Missing parents are created as containers.
-/// - A node of another owner is neither used, nor written, nor deleted: the [state](Self::state)
-///   names its owner, and the persistent node creates its node once the other one is deleted. So of
-///   several processes with the same path, one has the node, and the others wait. Only
-///   [`adopt_existing`](PersistentNodeBuilder::adopt_existing) takes over a node.
+/// - Another owner's node is never used, written or deleted, except with
+///   [`adopt_existing`](PersistentNodeBuilder::adopt_existing): the [state](Self::state) names its
+///   owner, and the persistent node creates its own node once the other one is deleted. So of
+///   several processes with the same path, one has the node, and the others wait.
 /// - After a lost session, an ephemeral node of the old session is replaced in one transaction if
 ///   the servers still have it, so that it always exists for other clients.
 /// - [Data](Self::set_data) is written even after an outage of any length, and again if the servers
@@ -63,12 +63,14 @@ type Result<T> = std::result::Result<T, PersistentNodeError>;
 /// Data that another client writes to the node stays until the next [`set_data`](Self::set_data),
 /// or until the node is created again.
 ///
-/// The servers compare versions of data, not nodes. If, between a read of the node and the request
-/// that replaces, writes or deletes it, another client deletes the node and creates one with the
-/// same version, that request affects the new node. A write that is on its way when the session is
-/// lost can also arrive after the replacement of the node, which then has the older data until this
-/// persistent node has written its latest again: it recognizes the data of its last 16 writes
-/// without a reply, each once.
+/// The servers compare only versions, which restart when a node is created again. This persistent
+/// node reads the node, and then sends a request that replaces, writes or deletes it. If in between
+/// another client deletes the node and creates one with the same version, the request affects the
+/// new node.
+///
+/// A write in flight when the session is lost can arrive after the node was replaced. The node then
+/// has older data until this persistent node writes the latest data again: it recognizes the data
+/// of its last 16 writes without a reply, each once.
 ///
 /// To create a sequential node in a directory that was deleted and created again, the client may
 /// have to skip numbers that other nodes have. It does so by creating and deleting nodes in the
@@ -166,21 +168,21 @@ impl PersistentNode {
         }
     }
 
-    /// Like [`created`](Self::created), but waits at most `timeout`. With zero, it checks the state
-    /// once. After a timeout, the node is still created later.
+    /// Like [`created`](Self::created), but waits at most `timeout`; if it is zero, checks the
+    /// state once. After a timeout, the node is still created later.
     ///
     /// Curator's `waitForInitialCreate`.
     ///
     /// # Errors
     ///
-    /// The errors of `created`; at the timeout, the cause:
+    /// See `created`. At the timeout, the cause:
     /// [`ForeignOwner`](PersistentNodeError::ForeignOwner),
     /// [`Refused`](PersistentNodeError::Refused), or
     /// [`NotCreated`](PersistentNodeError::NotCreated).
     ///
     /// # Cancel safety
     ///
-    /// The same as `created`.
+    /// See `created`.
     pub async fn created_timeout(&self, timeout: Duration) -> Result<ZPath> {
         let deadline = Deadline::after(timeout);
         tokio::select! {
@@ -221,13 +223,14 @@ impl PersistentNode {
     /// # Errors
     ///
     /// [`Client`](PersistentNodeError::Client) when the server refuses to write the data: the node
-    /// then keeps its previous data, which it also gets when it is created again. If a later call
-    /// replaced the data before it was written, it is the error of the later data. Also the
-    /// errors of [`created`](Self::created).
+    /// then keeps its previous data, even when it is created again. If a later call replaces the
+    /// data before it is written, the result is that of the later call. For other errors, see
+    /// [`created`](Self::created).
     ///
     /// # Cancel safety
     ///
-    /// The call itself sets the data, even if the future is dropped.
+    /// Dropping the future does not cancel the write: the call requests it before it returns the
+    /// future.
     pub fn set_data(&self, data: impl AsRef<[u8]>) -> impl Future<Output = Result<()>> + Send {
         let mut number = 0;
         self.task.command(&self.commands, |command| {
@@ -236,10 +239,14 @@ impl PersistentNode {
             number = command.number;
         });
         async move {
-            self.until(&self.reports, |report| match &report.refused {
-                _ if report.applied >= number => Some(Ok(())),
-                Some((refused, error)) if *refused >= number => Some(Err(error.clone().into())),
-                _ => None,
+            self.until(&self.reports, |report| {
+                if report.applied >= number {
+                    return Some(Ok(()));
+                }
+                match &report.refused {
+                    Some((refused, error)) if *refused >= number => Some(Err(error.clone().into())),
+                    _ => None,
+                }
             })
             .await?
         }
@@ -259,7 +266,7 @@ impl PersistentNode {
     ///
     /// # Cancel safety
     ///
-    /// Once polled, the command is executed even if the future is dropped.
+    /// Once the future was polled, the node is deleted even if the future is dropped.
     pub async fn close(&self) -> Result<()> {
         self.task
             .command(&self.commands, |command| command.is_closing = true);
@@ -331,8 +338,8 @@ impl PersistentNodeBuilder {
     /// Sets the kind of node. Defaults to [`CreateMode::Ephemeral`].
     ///
     /// The number of a sequential node is assigned once: when the node is created again, it has the
-    /// same name, or the next number if another client's node has that name. This happens after the
-    /// directory was deleted and created again, because the server then counts from 0 on.
+    /// same name, or the next number if another client's node has that name. That happens after the
+    /// directory was deleted and created again, because the server then counts from 0 again.
     pub fn mode(self, mode: CreateMode) -> Self {
         Self { mode, ..self }
     }
@@ -373,9 +380,9 @@ impl PersistentNodeBuilder {
     /// it at close. The node keeps its mode and its ACL. Use this if a process may find the node of
     /// its last run.
     ///
-    /// With a sequential mode, only a node whose number this persistent node has, and that may be
-    /// the result of a create whose reply was lost; any other node keeps its number, and this one
-    /// takes another.
+    /// With a sequential mode, takes over only a node that has this persistent node's number and
+    /// may result from a create whose reply was lost. If another node has the number, this
+    /// persistent node takes another number.
     ///
     /// An ephemeral node is never taken over, because it is deleted with another session. No effect
     /// with ephemeral modes, or together with [`with_protection`](Self::with_protection).
@@ -455,7 +462,7 @@ pub enum PersistentNodeError {
         path: ZPath,
     },
     /// The task of the persistent node has panicked, in user code (an ACL provider), or because of
-    /// a defect.
+    /// a bug.
     #[error("the task of the persistent node {path} has panicked: {message}")]
     Panicked {
         /// The node, as configured.

@@ -35,9 +35,9 @@ pub enum PersistentNodeState {
         /// ephemeral.
         owner: i64,
     },
-    /// The server refuses to create the node, to read the existing one, or to write to the one to
-    /// adopt. The request is retried, after pauses of up to a second, in case the cause is
-    /// repaired.
+    /// The server refuses to create the node, to read the existing node, or to write to the node
+    /// that is to be adopted. The request is retried, after pauses of up to a second, in case the
+    /// cause is repaired.
     Refused {
         /// Why.
         error: ClientError,
@@ -113,9 +113,13 @@ impl Reporter {
             PersistentNodeState::Unknown => {}
             PersistentNodeState::Refused { .. } => report.node = None,
             PersistentNodeState::Present { path } => {
-                (report.node, report.error) = (Some(path.clone()), None);
+                report.node = Some(path.clone());
+                report.error = None;
             }
-            _ => (report.node, report.error) = (None, None),
+            _ => {
+                report.node = None;
+                report.error = None;
+            }
         });
         self.states.set(state.clone());
         self.log(&state);
@@ -125,7 +129,7 @@ impl Reporter {
         let client = self.client.name();
         match state {
             PersistentNodeState::Foreign { path, owner } => {
-                // As letters: two failures that differ only in numbers would be the same.
+                // In letters, because the log treats failures that differ only in digits as one.
                 let owner_key: String = format!("{owner:x}")
                     .bytes()
                     .map(|digit| char::from(digit + 0x40))
@@ -155,12 +159,12 @@ impl Reporter {
         }
     }
 
-    /// Ends the failures without a line, because the creation of the node is logged.
+    /// Ends the failures without logging their end, because the creation of the node is logged.
     pub(super) fn forget_failures(&self) {
         let _ = self.failures.recovered();
     }
 
-    /// Logs failures that last, and were not logged when they began.
+    /// Logs each failure that was not logged when it began, once it has lasted.
     pub(super) async fn log_lasting_failures(&self) -> Infallible {
         loop {
             let state = self.failures.due(&self.client).await;
@@ -183,8 +187,10 @@ impl Reporter {
 
     /// Records the result of the deletion at the end.
     pub(super) fn left(&self, left: Result<(), PersistentNodeError>) {
-        self.reports
-            .send_modify(|report| (report.left, report.node) = (Some(left), None));
+        self.reports.send_modify(|report| {
+            report.left = Some(left);
+            report.node = None;
+        });
     }
 }
 
@@ -244,15 +250,17 @@ impl Contents {
         let Command { number, data, .. } = self.commands.borrow_and_update().clone();
         let is_new = number != self.number;
         if is_new {
-            (self.number, self.is_pending, self.wanted) = (number, true, data);
+            self.number = number;
+            self.is_pending = true;
+            self.wanted = data;
         }
         is_new
     }
 
     /// Records that a write of the wanted data is about to be sent.
     ///
-    /// If its session ends, it can still arrive after the node was created again in the next one:
-    /// the new node can have the version that the write requires.
+    /// If the session ends, the write can still arrive after the node was created again in the next
+    /// session: the new node can have the version that the write requires.
     pub(super) fn sent(&mut self) {
         self.in_doubt.push(Arc::clone(&self.wanted));
         if self.in_doubt.len() > MOST_IN_DOUBT {
@@ -265,14 +273,18 @@ impl Contents {
         self.in_doubt.pop();
     }
 
-    /// Whether the node has this data by a late write. Only the first time: another client may
-    /// write the same.
+    /// Whether the node may have this data because a write has arrived late. Each write counts
+    /// once, because another client may write the same data later.
     pub(super) fn is_late(&mut self, data: &[u8]) -> bool {
-        let late = self
+        let Some(index) = self
             .in_doubt
             .iter()
-            .position(|in_doubt| **in_doubt == *data);
-        late.map(|late| self.in_doubt.remove(late)).is_some()
+            .position(|in_doubt| **in_doubt == *data)
+        else {
+            return false;
+        };
+        self.in_doubt.remove(index);
+        true
     }
 
     /// Records that the node has the wanted data.

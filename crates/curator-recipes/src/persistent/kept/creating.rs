@@ -87,10 +87,10 @@ impl Kept {
 
     /// Increases the number of the next sequential node in the directory.
     ///
-    /// The server counts the nodes of a recreated directory from 0 on. The number of a new node can
-    /// then be that of a node that was created again under its name. A create that fails does not
-    /// increase the count, so another create would fail as well. Each call in a row skips twice as
-    /// many numbers as the one before, by nodes that are created and deleted in one transaction.
+    /// In a recreated directory, the server counts from 0 again. The next number can then belong to
+    /// a node that was created again under its old name. A create that fails does not increase the
+    /// number, so another create would fail as well. Each consecutive call skips twice as many
+    /// numbers as the one before, by creating and deleting nodes in one transaction.
     async fn skip_numbers(&mut self, session: &Session) -> Result<()> {
         let skipped = 1 << self.taken_numbers.min(MOST_SKIPPED);
         self.taken_numbers += 1;
@@ -160,8 +160,9 @@ impl Kept {
         match &created {
             Ok(Created { path, stat, .. }) => {
                 self.path = Some(path.clone());
-                (self.taken_numbers, self.mzxid) = (0, stat.mzxid);
-                if self.claims.confirm(&Node::of(path, stat)) {
+                self.taken_numbers = 0;
+                self.mzxid = stat.mzxid;
+                if self.claims.confirm(&Node::from_stat(path, stat)) {
                     self.close_delay = self
                         .options
                         .mode
@@ -199,7 +200,7 @@ impl Kept {
             let Some(stat) = session.exists(&path).await? else {
                 continue;
             };
-            let node = Node::of(&path, &stat);
+            let node = Node::from_stat(&path, &stat);
             let owner = self.claims.owner(&node, session.id());
             let is_found =
                 owner == Owner::Ours || (owner == Owner::Adoptable && self.path.is_some());
@@ -213,8 +214,7 @@ impl Kept {
     }
 }
 
-/// The limit of `taken_numbers`: the most numbers that one transaction skips are 2 to the power of
-/// this.
+/// One transaction skips at most 2 to the power of this many numbers.
 const MOST_SKIPPED: u32 = 8;
 
 /// The transaction that replaces the present node if it has this version.
@@ -226,7 +226,8 @@ pub(super) fn replacement(spec: &NodeSpec, version: i32) -> Vec<TransactionOpera
     vec![delete, TransactionOperation::Create(spec.clone())]
 }
 
-/// Sends a create. With `replaced`, it replaces the present node if it has this version.
+/// Sends a create. If `replaced` is a version, the create replaces the present node, on the
+/// condition that it has this version.
 fn send(
     session: &Session,
     spec: &NodeSpec,
