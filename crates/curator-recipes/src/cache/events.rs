@@ -38,16 +38,16 @@ pub enum CacheEvent {
 /// The changes of a cache, for one consumer; made by
 /// [`CuratorCache::events`](crate::CuratorCache::events).
 ///
-/// A [`Stream`](futures_core::Stream); [`next`](Changes::next) works without the trait. It begins
-/// with a [`Created`](CacheEvent::Created) for each node in the cache, and
+/// A [`Stream`](futures_core::Stream); [`next`](Changes::next) works without importing the trait.
+/// It begins with a [`Created`](CacheEvent::Created) for each node in the cache, and
 /// [`Ready`](CacheEvent::Ready) if the cache is current. It ends with the cache.
 ///
 /// # Guarantees
 ///
-/// - Applied from the beginning, or from the last [`Resync`](CacheEvent::Resync), the events give
-///   the nodes of the cache: their paths, data, `czxid` and `mzxid`. The rest of a stat can change
-///   without an event, so the stat of `old` may differ from the one reported before.
-/// - A parent is created before its children, and deleted after them.
+/// - Applied from the beginning, or from the last [`Resync`](CacheEvent::Resync), the events
+///   reproduce the nodes of the cache: their paths, data, `czxid` and `mzxid`. The rest of a stat
+///   can change without an event, so the stat of `old` may differ from the one reported before.
+/// - A parent is reported as created before its children, and as deleted after them.
 /// - A node's states are reported in order: never an older one after a newer one.
 /// - Fast successive states are merged into the latest one. A node that was deleted and created
 ///   again is reported as deleted and created, even if both have the same version.
@@ -95,7 +95,7 @@ struct Consumer {
 
 /// The next step of a consumer.
 enum Next {
-    /// The first node of the snapshot, or the one after this node.
+    /// The node of the snapshot after this one; `None` for the first node.
     Node(Option<CachedNode>),
     /// `Ready`, if the snapshot is current.
     Ready,
@@ -116,8 +116,9 @@ impl Consumer {
         }
         if matches!(self.next, Next::Ready) {
             self.next = Next::Event;
-            // Only the event number of the snapshot is needed from here.
-            (self.snapshot.nodes, self.snapshot.denied) = (Nodes::new_sync(), Denied::none());
+            // From here on, only the state and the event number of the snapshot are needed.
+            self.snapshot.nodes = Nodes::new_sync();
+            self.snapshot.denied = Denied::none();
             if self.snapshot.state == CacheState::Current {
                 return Some((CacheEvent::Ready, self));
             }

@@ -21,8 +21,8 @@ const FACTOR_DURING_READS: usize = 2;
 pub(super) struct LiveTree {
     pub(super) tree: Tree,
     state: State,
-    /// The nodes named by events, until their read begins. During a read they are only recorded, so
-    /// that the read ends.
+    /// The nodes named by events, until their read begins. Events during a read only add to these
+    /// nodes, so that the read can end.
     changed: Wanted,
     batches: Batches,
     limits: Limits,
@@ -55,12 +55,12 @@ enum State {
     /// Reads what has changed since.
     ReadingChanges {
         reads: Reads,
-        /// The call for which the cache has caught up after this read.
+        /// The call of `caught_up` that this read completes.
         catching_up: Option<u64>,
         resync: Resync,
     },
-    /// Waits for the reply to a transaction. The events of all changes before this call arrive
-    /// before the reply.
+    /// Waits for the reply to a transaction, for this call of `caught_up`. The events of all
+    /// changes before the call arrive before the reply.
     CatchingUp { call: u64, resync: Resync },
     /// Nothing is being read. What has changed is read next.
     Watching { resync: Resync },
@@ -88,7 +88,7 @@ pub(super) enum Event {
 /// What the task of a cache does after an event.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Nothing, or it continues to wait for the reply that it waits for.
+    /// Nothing: it continues to wait for a reply or an event.
     Wait,
     /// Drops the old watch, and sets a new one. Until everything is read, the cache is stale.
     Watch,
@@ -128,17 +128,18 @@ impl Calls {
 pub(super) struct Limits {
     pub(super) nodes: usize,
     pub(super) bytes: usize,
-    /// For a small cache; a large one records as many as it has nodes, so that changes during a
-    /// read of all nodes do not restart it again and again.
+    /// The most changed nodes that a small cache records. A large cache records as many as it has
+    /// nodes, so that changes during a read of all nodes do not restart the read again and again.
     pub(super) changes: usize,
 }
 
 /// When everything is read again.
 #[derive(Debug, Clone, Copy)]
 struct Resync {
+    /// The end of the interval, if one is set.
     at: Option<Instant>,
-    /// Not before the cache has caught up for this call: the interval may be shorter than a
-    /// catch-up.
+    /// The re-read waits until the cache has caught up for this call, because the interval may be
+    /// shorter than a catch-up.
     after: u64,
 }
 
@@ -180,7 +181,7 @@ impl LiveTree {
             .next_request(&self.batches, &self.tree, max_request)
     }
 
-    /// Whether everything is read that the watch has reported.
+    /// Whether everything that the watch has reported is read.
     pub(super) fn is_idle(&self) -> bool {
         matches!(self.state, State::Watching { .. }) && self.changed.is_empty()
     }
@@ -218,7 +219,7 @@ impl LiveTree {
         let mut unread = mem::take(&mut self.state).unread();
         want_all(&mut unread, &self.tree);
         self.state = State::ReadingAll {
-            reads: Reads::of(unread),
+            reads: Reads::new(unread),
         };
         Step::Read
     }
@@ -239,7 +240,8 @@ impl LiveTree {
         self.proceed(calls, now)
     }
 
-    /// A node above a changed one may have been found unreadable since the change was recorded.
+    /// Takes the changed nodes. If an ancestor of a node was found unreadable since its change was
+    /// recorded, the ancestor is read instead.
     fn reads_of_changes(&mut self) -> Reads {
         let mut unsent = Wanted::new();
         for (path, listing) in mem::take(&mut self.changed) {
@@ -250,7 +252,7 @@ impl LiveTree {
                 want(&mut unsent, path, listing);
             }
         }
-        Reads::of(unsent)
+        Reads::new(unsent)
     }
 
     fn reported(&mut self, event: TreeEvent) -> Step {
@@ -261,7 +263,9 @@ impl LiveTree {
             TreeEvent::DataChanged(path) => self.record(path),
             TreeEvent::Created(path) | TreeEvent::Deleted(path) => {
                 // The parent's stat has changed, which causes no event.
-                if let Some(parent) = path.parent().filter(|_| self.tree.scope.contains(&path)) {
+                if self.tree.scope.contains(&path)
+                    && let Some(parent) = path.parent()
+                {
                     self.record(parent);
                 }
                 self.record(path);
@@ -269,7 +273,7 @@ impl LiveTree {
             _ => return self.unwatched(),
         }
         if self.changed.len() > self.limits.changes.max(self.tree.nodes.size()) {
-            // Changes of the nodes in flight are forgotten, so their replies may be outdated.
+            // The replies in flight are not applied: they may lack the changes that are forgotten.
             self.changed.clear();
             self.read_all();
         }
@@ -357,24 +361,25 @@ impl LiveTree {
                 resync,
                 ..
             } => (catching_up, resync),
-            // The interval starts at the end of a re-read, which may take longer than the interval,
-            // and not at the end of a catch-up.
+            // The next interval starts only when everything was read, and at the end of that read,
+            // which may take longer than the interval.
             _ => (None, Resync::every(self.resync_every, calls, now)),
         };
         self.state = State::Watching { resync };
         Step::Current { caught_up }
     }
 
-    /// Returns an error if the nodes or bytes exceed `factor` times their limit. A listing may name
-    /// more nodes than the limit before any of them is read.
+    /// Returns an error if the nodes or bytes exceed `factor` times their limit. Checks the number
+    /// of `named` nodes too, because listings may name too many before any of them is read.
     fn too_large(&self, named: usize, factor: usize) -> Option<CacheError> {
         let (nodes, bytes) = self.tree.shown_size();
-        let (what, _, limit) = [
-            ("nodes", nodes.max(named), self.limits.nodes),
-            ("bytes", bytes, self.limits.bytes),
-        ]
-        .into_iter()
-        .find(|(_, found, limit)| *found > limit.saturating_mul(factor))?;
+        let (what, limit) = if nodes.max(named) > self.limits.nodes.saturating_mul(factor) {
+            ("nodes", self.limits.nodes)
+        } else if bytes > self.limits.bytes.saturating_mul(factor) {
+            ("bytes", self.limits.bytes)
+        } else {
+            return None;
+        };
         Some(CacheError::TooLarge {
             path: self.tree.root().clone(),
             what,

@@ -79,12 +79,12 @@ type Result<T> = std::result::Result<T, CacheError>;
 /// compare versions.
 ///
 /// Nodes that this client cannot read are [`Denied`](Lookup::Denied), and so are all nodes below
-/// them: the cache could not list those that are readable. A changed permission is detected at the
-/// next event of the node or of a node below it, after a reconnect, or by
+/// them, even readable ones, because the cache cannot list them. A changed permission is detected
+/// at the next event for the node or a node below it, after a reconnect, or by
 /// [`resync_every`](CuratorCacheBuilder::resync_every). Servers since 3.8.4 and 3.9.2 send no
-/// events of unreadable nodes. With these, an unreadable node that is created later is
-/// [`Absent`](Lookup::Absent), and one that is deleted stays `Denied`, until another read, such as
-/// after a new connection or in a resync.
+/// events for unreadable nodes. On these servers, an unreadable node that is created later is
+/// [`Absent`](Lookup::Absent), and one that is deleted stays `Denied`, until the next read, for
+/// example after a reconnect or in a resync.
 ///
 /// All caches of a client share a second session with the ensemble, which the first cache opens: on
 /// servers older than 3.9, other watches of the same session would remove the recursive watch.
@@ -99,7 +99,7 @@ pub struct CuratorCache {
     snapshots: watch::Receiver<Snapshot>,
     states: watch::Receiver<CacheState>,
     errors: watch::Receiver<Option<CacheError>>,
-    /// Weak: the channel closes with the task.
+    /// Weak, so that the channel closes when the task ends.
     events: broadcast::WeakSender<Numbered>,
     stale_count: Arc<StaleCount>,
     task: RecipeTask<CacheError>,
@@ -180,9 +180,9 @@ impl CuratorCache {
     /// Waits until the cache includes every write, by any client, whose reply arrived before this
     /// call. Returns the nodes.
     ///
-    /// Takes two round trips, or one if nothing has changed, and more if directories are new. The
-    /// first is a transaction that changes nothing, because a deposed leader would still reply to a
-    /// `sync`. If the cache is not current, the call waits until it is.
+    /// Takes two round trips, or one if nothing has changed, and more if there are new directories.
+    /// The first request is a transaction that changes nothing: a `sync` is not enough, because a
+    /// deposed leader still replies to it. If the cache is not current, the call waits until it is.
     ///
     /// # Errors
     ///
@@ -211,13 +211,14 @@ impl CuratorCache {
         self.errors.borrow().clone()
     }
 
-    /// Ends the cache for all handles, and waits until its watch is removed from the server, at
-    /// most the client's close timeout. A second call is harmless. The cached nodes stay readable.
+    /// Ends the cache for all handles, and waits until its watch is removed from the server, but at
+    /// most for the client's close timeout. A second call is harmless. The cached nodes stay
+    /// readable.
     ///
     /// # Errors
     ///
-    /// The error that had ended the cache before this call, unless it was ended by a close of the
-    /// cache or the client.
+    /// The error that has ended the cache before this call, unless the cache or its client was
+    /// closed.
     ///
     /// # Cancel safety
     ///
@@ -273,7 +274,7 @@ pub enum CacheError {
         /// The server's error.
         cause: ClientError,
     },
-    /// The filter panicked, or there is a defect. The cache has ended.
+    /// The task of the cache has panicked, in the filter or because of a bug. The cache has ended.
     #[error("the cache of {path} has panicked: {message}")]
     Panicked {
         /// The root of the cache.
@@ -377,7 +378,7 @@ impl CuratorCacheBuilder {
         self
     }
 
-    /// Sets the most nodes that the cache may have. If there are more, it ends with
+    /// Sets the maximum number of nodes in the cache. If there are more, the cache ends with
     /// [`CacheError::TooLarge`]. While it reads changes, it may have twice as many, because it may
     /// find the new nodes of a moved subtree before it removes the old ones. Defaults to 1,000,000.
     pub fn max_nodes(mut self, nodes: usize) -> Self {
@@ -385,11 +386,11 @@ impl CuratorCacheBuilder {
         self
     }
 
-    /// Sets the most bytes of data that the cache may have; twice as many while it reads changes.
-    /// If there are more, it ends with [`CacheError::TooLarge`]. The cache checks this after each
-    /// reply, and one reply may have 290 nodes of unknown length. Defaults to 1 GiB. Paths and
-    /// stats need additional memory, about 400 bytes for each node, as does the data of events that
-    /// consumers have not taken.
+    /// Sets the maximum number of bytes of data in the cache; while it reads changes, it may have
+    /// twice as many. If there are more, the cache ends with [`CacheError::TooLarge`]. It checks
+    /// this after each reply, and one reply may have 290 nodes of unknown length. Defaults to 1
+    /// GiB. Paths and stats need additional memory, about 400 bytes for each node, as does the data
+    /// of events that consumers have not taken.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
         self
@@ -433,9 +434,8 @@ impl CuratorCacheBuilder {
                 "1 to 1048576",
             ));
         }
-        if let Some(interval) = self
-            .resync_every
-            .filter(|interval| *interval < Duration::from_millis(1))
+        if let Some(interval) = self.resync_every
+            && interval < Duration::from_millis(1)
         {
             return Err(invalid(
                 "resync interval",

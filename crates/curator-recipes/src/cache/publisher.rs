@@ -64,8 +64,8 @@ impl Publisher {
         });
     }
 
-    /// Sets the state of the snapshot, and its copy under the same lock, before it wakes the readers
-    /// of either.
+    /// Sets the state of the snapshot, and its copy under the same lock, before it wakes the
+    /// readers of either.
     fn set(&self, state: impl FnOnce(CacheState) -> CacheState) {
         let mut published = None;
         self.snapshots.send_if_modified(|snapshot| {
@@ -107,7 +107,7 @@ impl Publisher {
         }
     }
 
-    /// Whether the cache, its client or its last user has ended it, and not an error.
+    /// Whether the cache was closed by its users or with its client, not ended by an error.
     fn is_closed(&self) -> bool {
         self.errors
             .borrow()
@@ -137,7 +137,7 @@ pub(super) struct StaleCount {
 }
 
 impl StaleCount {
-    /// Of a cache that is loading.
+    /// Counts a cache that is loading.
     pub(super) fn begin(meter: CacheMeter) -> Self {
         meter.stale_begins();
         Self {
@@ -146,14 +146,15 @@ impl StaleCount {
         }
     }
 
-    /// The cache is not current.
+    /// Counts the cache, which is not current.
     pub(super) fn count(&self) {
         if !self.is_counted.swap(true, Ordering::AcqRel) {
             self.meter.stale_begins();
         }
     }
 
-    /// The cache is current again after it was stale for this long, or is no longer used.
+    /// Stops counting the cache, which is current again after it was stale for this long, or is no
+    /// longer used.
     pub(super) fn end(&self, after: Option<Duration>) {
         if self.is_counted.swap(false, Ordering::AcqRel) {
             self.meter.stale_ends(after);

@@ -17,13 +17,13 @@ pub(super) fn want(wanted: &mut Wanted, path: ZPath, listing: Listing) {
     *wanted = listing.max(*wanted);
 }
 
-/// Adds the root and all known nodes; listings add the other nodes. A node that remains to be read
-/// from an earlier listing may be missing after a restore of the ensemble, with another one in its
-/// place.
+/// Adds the root and all known nodes; listings add the other nodes.
 pub(super) fn want_all(wanted: &mut Wanted, tree: &Tree) {
-    wanted
-        .values_mut()
-        .for_each(|listing| *listing = Listing::IfChanged.max(*listing));
+    // If a node that an earlier listing has named is missing after a restore of the ensemble,
+    // another node may be in its place: `IfChanged` lists the parent again.
+    for listing in wanted.values_mut() {
+        *listing = Listing::IfChanged.max(*listing);
+    }
     for path in tree.paths() {
         want(wanted, path.clone(), Listing::IfChanged);
     }
@@ -122,15 +122,14 @@ impl Batches {
 /// The reads of a batch: for each node its data and stat, then the names of its children if
 /// `Listing::Now`.
 pub(super) fn operations(batch: &Batch) -> Vec<ReadOperation> {
-    batch
-        .iter()
-        .flat_map(|(path, listing)| {
-            let children =
-                (*listing == Listing::Now).then(|| ReadOperation::Children(path.clone()));
-            [Some(ReadOperation::Data(path.clone())), children]
-        })
-        .flatten()
-        .collect()
+    let mut operations = Vec::new();
+    for (path, listing) in batch {
+        operations.push(ReadOperation::Data(path.clone()));
+        if *listing == Listing::Now {
+            operations.push(ReadOperation::Children(path.clone()));
+        }
+    }
+    operations
 }
 
 /// The reads of one round, and of the next one.
@@ -145,7 +144,7 @@ pub(super) struct Reads {
 }
 
 impl Reads {
-    pub(super) fn of(unsent: Wanted) -> Self {
+    pub(super) fn new(unsent: Wanted) -> Self {
         Self {
             unsent,
             ..Self::default()
@@ -168,9 +167,9 @@ impl Reads {
         !self.unsent.is_empty()
     }
 
-    /// Sends in the next round what remains to be read.
+    /// Begins a new round with everything that remains to be read.
     pub(super) fn start_over(&mut self) {
-        *self = Self::of(mem::take(self).unread());
+        *self = Self::new(mem::take(self).unread());
     }
 
     /// What remains to be read.
@@ -202,7 +201,7 @@ impl Reads {
     }
 
     /// Applies the reply to the oldest request in flight; returns `None` if there is none. After an
-    /// error, what the requests in flight have not read remains to be read.
+    /// error, the nodes of all requests in flight remain to be read.
     pub(super) fn answered(
         &mut self,
         reply: Result<Vec<Result<ReadResult>>>,
@@ -250,10 +249,11 @@ impl Reads {
             };
             match tree.found(path, found, *listing, batch) {
                 Next::List => want(&mut self.found, path.clone(), Listing::Now),
-                Next::ListParent => path
-                    .parent()
-                    .into_iter()
-                    .for_each(|parent| want(&mut self.found, parent, Listing::Now)),
+                Next::ListParent => {
+                    if let Some(parent) = path.parent() {
+                        want(&mut self.found, parent, Listing::Now);
+                    }
+                }
                 Next::ParentFirst => {
                     for node in path.parent().into_iter().chain([path.clone()]) {
                         want(&mut self.found, node, Listing::IfChanged.min(*listing));
@@ -266,7 +266,7 @@ impl Reads {
                     Some(Ok(ReadResult::Children(names))) => names,
                     // The node was deleted since it was read, which causes an event.
                     Some(Err(Error::NoNode { .. })) => continue,
-                    // The node became unreadable since it was read, which causes none.
+                    // The node became unreadable since it was read, which causes no event.
                     Some(Err(Error::NoAuth { .. })) => {
                         tree.found(path, Found::Denied, *listing, batch);
                         continue;
@@ -284,8 +284,8 @@ impl Reads {
 }
 
 /// The error of a reply that is not applied because the watch has ended: the reply may have come
-/// over another connection. The task pauses, because the connection may have ended by a reply that
-/// was too large.
+/// over another connection. The task pauses, because a reply that was too large may have ended the
+/// connection.
 pub(super) fn interrupted(tree: &Tree) -> Error {
     Error::ConnectionLost {
         operation: "read below",

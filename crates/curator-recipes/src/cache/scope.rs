@@ -61,7 +61,7 @@ impl Scope {
     }
 }
 
-/// What the order of paths depends on. Tests count how often it is read.
+/// A path as text. A trait, so that tests can count how often a text is read.
 pub(super) trait Text: Clone {
     fn text(&self) -> &str;
 }
@@ -72,11 +72,11 @@ impl Text for ZPath {
     }
 }
 
-/// Nodes, none of which is above another one. Clones share them.
+/// The unreadable nodes of a cache, none of which is above another one. Clones share the set.
 ///
-/// A path has at most one of them at or above it. In the order of a tree, a node is followed by the
-/// nodes below it, and only by those until the next node beside it; so that one is the last one
-/// that is not after the path. One look-up finds it, however deep the path is.
+/// A path has at most one of these nodes at or above it. In pre-order, the nodes below a node
+/// follow it directly. So if one of these nodes is at or above the path, it is the last one that is
+/// not after the path, and one look-up finds it, however deep the path is.
 #[derive(Clone)]
 pub(super) struct Denied<P: Text = ZPath> {
     nodes: RedBlackTreeSetSync<InTreeOrder<P>>,
@@ -89,7 +89,7 @@ impl<P: Text> Denied<P> {
         }
     }
 
-    /// Adds a node. None of the others may be at, above or below it.
+    /// Adds a node. No other node of the set must be at, above or below it.
     pub(super) fn insert(&mut self, node: P) {
         self.nodes.insert_mut(InTreeOrder(node));
     }
@@ -112,11 +112,14 @@ impl<P: Text> Denied<P> {
 }
 
 fn is_at_or_below(path: &str, above: &str) -> bool {
-    let below = path.strip_prefix(above);
-    above == "/" || below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    above == "/"
+        || path
+            .strip_prefix(above)
+            .is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
-/// A path, ordered by its parts. By its bytes, `/a-b` would be between `/a` and `/a/b`.
+/// A path, ordered by its parts. If paths were ordered by their bytes, `/a-b` would be between `/a`
+/// and `/a/b`.
 #[derive(Clone)]
 struct InTreeOrder<P>(P);
 
@@ -186,7 +189,7 @@ mod tests {
         assert_eq!(contained(&top, &["/", "/a", "/a/b"]), [true, true, false]);
     }
 
-    /// Otherwise, the bytes of all ancestors of a deep path would be copied.
+    /// Copies for all ancestors of a deep path would take quadratic time.
     #[test]
     fn the_filter_gets_each_ancestor_once_and_without_a_copy_of_the_text() {
         let deep = path(&"/a".repeat(1_000));
@@ -232,7 +235,8 @@ mod tests {
         }
     }
 
-    /// The parts of the path have denied nodes beside them, before and after them in either order.
+    /// The path has denied siblings at each level, which sort before it (`A-…`) and after it
+    /// (`a-…`).
     #[test]
     fn a_look_up_reads_few_paths_however_deep_the_path_is() {
         for depth in [2, 1_000] {
@@ -249,7 +253,8 @@ mod tests {
             for expected in [None, Some(&*parent)] {
                 reads.store(0, Relaxed);
                 let found = denied.at_or_above(&path);
-                // Two for each comparison, of which a search of 1,000 nodes needs at most 20.
+                // Each comparison reads two, and a search of 1,000 nodes needs at most 20
+                // comparisons.
                 assert!(
                     reads.load(Relaxed) <= 100,
                     "{} reads for {depth} parts",

@@ -105,8 +105,8 @@ pub enum CacheState {
     /// The cache may lack changes: there is no confirmed connection, or reads fail, or the cache is
     /// reading the changes that it missed.
     Stale {
-        /// When the client detected that the cache is no longer current. A lost connection is
-        /// detected at most about a third of the session timeout after the last reply.
+        /// When the client noticed that the cache was no longer current. It notices a lost
+        /// connection about a third of the session timeout after the last reply, at the latest.
         since: Instant,
     },
     /// The cache was closed, has failed, or its client has ended.
@@ -121,7 +121,7 @@ pub enum CacheState {
 #[derive(Clone)]
 pub struct Snapshot {
     pub(super) nodes: Nodes,
-    /// The unreadable ones among `nodes`.
+    /// The unreadable nodes among `nodes`, to look up their descendants.
     pub(super) denied: Denied,
     pub(super) scope: Arc<Scope>,
     pub(super) state: CacheState,
@@ -129,7 +129,7 @@ pub struct Snapshot {
     pub(super) is_loaded: bool,
     /// The number of the last event included.
     pub(super) events: u64,
-    /// How often nodes were published.
+    /// How many times the cache had published its nodes.
     pub(super) number: u64,
 }
 
@@ -162,13 +162,13 @@ impl Snapshot {
         }
     }
 
-    /// The children of a node, ordered by name. The time depends on the number of children, hardly
-    /// on the number of other nodes.
+    /// The readable children of a node, ordered by name. Takes O(log n) time for each child, where
+    /// n is the number of nodes in the snapshot.
     pub fn children(&self, parent: &ZPath) -> impl Iterator<Item = &CachedNode> {
         children(&self.nodes, parent).filter_map(|(_, entry)| entry.as_ref())
     }
 
-    /// All nodes, parents before their children.
+    /// All readable nodes, parents before their children.
     pub fn iter(&self) -> impl Iterator<Item = &CachedNode> {
         self.nodes.values().filter_map(Entry::as_ref)
     }
@@ -191,7 +191,7 @@ impl Snapshot {
         self.nodes.size() - usize::from(is_root_hidden)
     }
 
-    /// Whether there is no node.
+    /// Whether there is no node, not even an unreadable one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -210,15 +210,16 @@ impl Snapshot {
         self.state
     }
 
-    /// Increases with each change of the nodes: snapshots of one cache with the same number have
-    /// the same nodes.
+    /// A number that increases each time that the cache publishes its nodes. Snapshots of one cache
+    /// with the same number have the same nodes.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
     }
 }
 
-/// Two snapshots are equal if they have the same nodes and the same state.
+/// Two snapshots are equal if they have the same state, the same readable nodes, and equally many
+/// unreadable nodes.
 impl PartialEq for Snapshot {
     fn eq(&self, other: &Self) -> bool {
         self.state == other.state && self.len() == other.len() && self.iter().eq(other.iter())

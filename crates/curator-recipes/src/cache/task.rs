@@ -1,4 +1,4 @@
-//! The task of a cache: sends the requests that its tree wants, and removes its watch at the end.
+//! The task of a cache: sends its reads, reports why it is stale, and removes its watch at the end.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -22,7 +22,7 @@ use crate::task::RecipeTask;
 use crate::task::follow::{Followed, Follower};
 use crate::task::report::Truncated;
 
-/// The most changed nodes to record for a small cache. If there are more, everything is read again.
+/// The most changed nodes that a small cache records. If there are more, everything is read again.
 const MAX_CHANGES: usize = 65_536;
 
 /// The commands of the handles.
@@ -38,39 +38,45 @@ impl CuratorCache {
         let scope = Arc::new(options.scope.clone());
         let client = options.client.clone();
         let path = scope.root.clone();
-        let (commands, commanded) = watch::channel(Command::default());
-        let (caught_up, catches_up) = watch::channel(0);
-        let (snapshots, snapshot) = watch::channel(Snapshot::empty(&scope));
-        let (states, state) = watch::channel(CacheState::Loading);
-        let (errors, error) = watch::channel(None);
-        let (events, _) = broadcast::channel(options.event_capacity);
-        let weak_events = events.downgrade();
+        let (commands_tx, commands_rx) = watch::channel(Command::default());
+        let (caught_up_tx, caught_up_rx) = watch::channel(0);
+        let (snapshots_tx, snapshots_rx) = watch::channel(Snapshot::empty(&scope));
+        let (states_tx, states_rx) = watch::channel(CacheState::Loading);
+        let (errors_tx, errors_rx) = watch::channel(None);
+        let (events_tx, _) = broadcast::channel(options.event_capacity);
+        let weak_events_tx = events_tx.downgrade();
         let stale_count = Arc::new(StaleCount::begin(options.meter.clone()));
         let publisher = Publisher {
-            snapshots,
-            states,
-            events,
-            errors,
+            snapshots: snapshots_tx,
+            states: states_tx,
+            events: events_tx,
+            errors: errors_tx,
             stale_count: Arc::clone(&stale_count),
         };
-        let work = run(options, scope, Arc::new(publisher), commanded, caught_up);
-        let commands = Arc::new(commands);
+        let work = run(
+            options,
+            scope,
+            Arc::new(publisher),
+            commands_rx,
+            caught_up_tx,
+        );
+        let commands_tx = Arc::new(commands_tx);
         let channels = (
-            Arc::clone(&commands),
-            catches_up.clone(),
-            snapshot.clone(),
-            state.clone(),
-            error.clone(),
+            Arc::clone(&commands_tx),
+            caught_up_rx.clone(),
+            snapshots_rx.clone(),
+            states_rx.clone(),
+            errors_rx.clone(),
             Arc::clone(&stale_count),
         );
         let task = RecipeTask::start(&client, path, channels, work);
         Self {
-            commands,
-            caught_up: catches_up,
-            snapshots: snapshot,
-            states: state,
-            errors: error,
-            events: weak_events,
+            commands: commands_tx,
+            caught_up: caught_up_rx,
+            snapshots: snapshots_rx,
+            states: states_rx,
+            errors: errors_rx,
+            events: weak_events_tx,
             stale_count,
             task,
         }
@@ -112,20 +118,10 @@ async fn run(
         failures: FailureLog::default(),
     };
     let mut task = Follower::new(&client, task);
-    let closed = async {
-        if commands
-            .wait_for(|command| command.is_closed)
-            .await
-            .is_err()
-        {
-            // The last handle was dropped, but there may be receivers or streams.
-            std::future::pending::<()>().await;
-        }
-    };
     let (error, has_failed) = tokio::select! {
         biased;
         error = client.closing() => (error.into(), false),
-        () = closed => (CacheError::Closed { path: scope.root.clone() }, false),
+        () = until_closed(&mut commands) => (CacheError::Closed { path: scope.root.clone() }, false),
         () = publisher.unused() => (CacheError::Closed { path: scope.root.clone() }, false),
         error = until_failed(&mut task) => (error, true),
     };
@@ -133,9 +129,9 @@ async fn run(
     // The session is known even while its watch is being set.
     let session = task.node.session.take();
     drop(task);
-    // Reports the end of the cache to its users.
+    // The last reference: reports the end of the cache to its users.
     drop(publisher);
-    // Only now: a log subscriber may read the state and the error.
+    // Logged after that, because a log subscriber may read the state and the error.
     let client_name = client.name();
     let path = &scope.root;
     if has_failed {
@@ -147,6 +143,18 @@ async fn run(
         remove_watch(&session, &client).await;
     }
     error
+}
+
+/// Waits until a handle closes the cache.
+async fn until_closed(commands: &mut watch::Receiver<Command>) {
+    if commands
+        .wait_for(|command| command.is_closed)
+        .await
+        .is_err()
+    {
+        // The last handle was dropped, but there may be receivers or streams.
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Keeps the cache up to date until an error ends it.
@@ -232,7 +240,7 @@ impl Followed for CacheTask {
     }
 
     fn failed(&mut self, error: &Error) {
-        // Before the state: a reader of the state looks for its error.
+        // Set before the state, because a reader of the state looks for its error.
         self.publisher
             .errors
             .send_replace(Some(error.clone().into()));
@@ -258,7 +266,7 @@ impl CacheTask {
         loop {
             step = match step {
                 Step::CatchUp => {
-                    // Later calls count as pending in any case.
+                    // No call is missed: the calls that this catch-up does not cover stay pending.
                     self.commands.mark_unchanged();
                     let reply = self.reply(session.catch_up()).await;
                     self.step(Event::CaughtUp(reply))
@@ -277,14 +285,14 @@ impl CacheTask {
                 }
                 Step::Current { caught_up } => {
                     let is_current = self.publish_current();
-                    if let Some(call_number) = caught_up.filter(|_| is_current) {
+                    if is_current && let Some(call_number) = caught_up {
                         self.caught_up.send_replace(call_number);
                     }
                     return Ok(None);
                 }
                 Step::Pause(error) => return Err(error),
                 Step::End(error) => return Ok(Some(error)),
-                // In the next round.
+                // Continues in the next round.
                 Step::Continue | Step::Watch | Step::Stale | Step::Wait => return Ok(None),
             }
         }
@@ -364,8 +372,8 @@ impl CacheTask {
         }
     }
 
-    /// Publishes `Current`, after everything was read, if the connection is confirmed. Returns
-    /// whether it is.
+    /// Publishes `Current` if the connection is confirmed. Returns whether it is. Call this only
+    /// after everything was read.
     fn publish_current(&self) -> bool {
         // The client may be connected again although the end of the watch's connection was not
         // processed yet.
@@ -383,9 +391,10 @@ impl CacheTask {
     }
 
     fn resync_at(&self) -> Deadline {
-        self.live.resync_at().map_or(Deadline::NEVER, |at| {
-            Deadline::after(at.saturating_duration_since(source::now()))
-        })
+        match self.live.resync_at() {
+            Some(at) => Deadline::after(at.saturating_duration_since(source::now())),
+            None => Deadline::NEVER,
+        }
     }
 }
 

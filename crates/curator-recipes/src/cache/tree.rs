@@ -15,7 +15,7 @@ use super::snapshot::{CachedNode, Nodes, descendants};
 pub(super) struct Tree {
     pub(super) scope: Arc<Scope>,
     pub(super) nodes: Nodes,
-    /// The unreadable ones among `nodes`.
+    /// The unreadable nodes among `nodes`.
     pub(super) denied: Denied,
     /// The `pzxid` and the number of children at the last listing of each node, if each child that
     /// it names is in the cache, or remains to be read.
@@ -53,13 +53,13 @@ pub(super) enum Next {
     Nothing,
     /// The children of the node that was read.
     List,
-    /// The children of its parent: the node is missing, so there may be others, even if the parent
-    /// looks unchanged.
+    /// The children of the parent: the node is missing, so another node may be in its place, even
+    /// if the parent looks unchanged.
     ListParent,
-    /// The parent, and then the node again: the cache does not have this parent. In a read of all
-    /// nodes, the parent is listed if it has changed: its last listing named this node, and now
-    /// another one may be in that node's place. At most once for a node, because the parent may be
-    /// missing for good.
+    /// The parent, and then the node again, because the cache does not have this parent. In a read
+    /// of all nodes, the parent is listed if it has changed, because another node may be in place
+    /// of one that its last listing has named. At most once for a node, because the parent may
+    /// never exist.
     ParentFirst,
 }
 
@@ -104,16 +104,15 @@ impl Tree {
                 let Some(parent) = path.parent() else {
                     return Next::Nothing;
                 };
-                // A restored ensemble can have the listed child again, and the parent as it was
-                // then.
+                // After a restore of the ensemble, the child can exist again, with the parent as it
+                // was when it was listed.
                 self.listed.remove(&parent);
                 let may_have_others = self
                     .nodes
                     .get(&parent)
                     .and_then(Option::as_ref)
                     .is_some_and(|parent| parent.stat().num_children > 0);
-                let is_missing = listing != Listing::IfNew && may_have_others;
-                return if is_missing {
+                return if listing != Listing::IfNew && may_have_others {
                     Next::ListParent
                 } else {
                     Next::Nothing
@@ -123,8 +122,8 @@ impl Tree {
                 // Nothing changes if the node was denied before.
                 if known != Some(None) {
                     self.remove(path);
-                    // An entry below another one would outlive it, and hide the nodes that have
-                    // become readable.
+                    // An entry below another unreadable node would stay when that node becomes
+                    // readable, and hide the nodes below it.
                     if self.denied.at_or_above(path).is_none() {
                         self.nodes.insert_mut(path.clone(), None);
                         self.denied.insert(path.clone());
@@ -138,7 +137,7 @@ impl Tree {
         let old = known
             .as_ref()
             .filter(|known| is_same_node(known.stat(), &stat));
-        // The parent was read since this node was read before.
+        // The node was put off, and its parent was read since.
         let is_repeated = put_off == Some(stat.czxid);
         if *path != self.scope.root
             && let Some(parent) = path.parent()
@@ -194,7 +193,8 @@ impl Tree {
         }
         let is_listed = self.listed.get(path) == Some(&(stat.pzxid, stat.num_children));
         if !is_listed {
-            // A restored ensemble can have this state again, without the changes since.
+            // After a restore of the ensemble, the node can have the listed state again, while the
+            // cache has later changes of its children.
             self.listed.remove(path);
         }
         let is_due = match listing {
@@ -209,11 +209,13 @@ impl Tree {
         }
     }
 
-    /// What to read after a change of the node at `path`: below an unreadable node, that one
-    /// instead, which may have become readable. Until then its descendants do not belong to the
-    /// cache, even if they can be read: their names cannot be listed. A reply that is not applied
-    /// yet may show it without the child that the event reports, so its children are listed if one
-    /// was created since.
+    /// What to read after a change of the node at `path`.
+    ///
+    /// Below an unreadable node, the unreadable node is read instead, because it may have become
+    /// readable. Until then, its descendants do not belong to the cache, even if they can be read:
+    /// their names cannot be listed. A reply that is not applied yet may show the node as readable,
+    /// but without the child that the event reports; so its children are listed if one was created
+    /// since.
     pub(super) fn after_change(&self, path: ZPath) -> (ZPath, Listing) {
         match self.denied.at_or_above(&path) {
             Some(denied) => (denied.clone(), Listing::IfChanged),
@@ -226,8 +228,7 @@ impl Tree {
         self.nodes.keys()
     }
 
-    /// How the root is read when everything is: the first time, its children are listed in any
-    /// case.
+    /// How the root is read in a read of all nodes: the first time, its children are always listed.
     pub(super) fn root_listing(&self) -> Listing {
         if self.nodes.is_empty() && self.scope.max_depth > 0 {
             Listing::Now
@@ -243,24 +244,26 @@ impl Tree {
     /// The root, if it is hidden and readable. An unreadable root is always shown, because no child
     /// can be read.
     fn hidden_root(&self) -> Option<&CachedNode> {
-        self.nodes
-            .get(&self.scope.root)
-            .filter(|_| !self.scope.shows_root)?
-            .as_ref()
+        if self.scope.shows_root {
+            return None;
+        }
+        self.nodes.get(&self.scope.root)?.as_ref()
     }
 
     /// The nodes that users see.
     pub(super) fn shown(&self) -> Nodes {
-        self.hidden_root()
-            .map_or_else(|| self.nodes.clone(), |root| self.nodes.remove(root.path()))
+        match self.hidden_root() {
+            Some(root) => self.nodes.remove(root.path()),
+            None => self.nodes.clone(),
+        }
     }
 
     /// The number of the nodes that users see, and of the bytes of their data.
     pub(super) fn shown_size(&self) -> (usize, usize) {
-        let hidden = self
-            .hidden_root()
-            .map_or((0, 0), |root| (1, root.data().len()));
-        (self.nodes.size() - hidden.0, self.bytes - hidden.1)
+        match self.hidden_root() {
+            Some(root) => (self.nodes.size() - 1, self.bytes - root.data().len()),
+            None => (self.nodes.size(), self.bytes),
+        }
     }
 
     fn report(&mut self, path: &ZPath, event: CacheEvent) {
@@ -269,6 +272,7 @@ impl Tree {
         }
     }
 
+    /// The data to keep in the cache.
     fn kept(&self, data: Vec<u8>) -> Box<[u8]> {
         if self.with_data {
             data.into()
@@ -313,8 +317,8 @@ impl Tree {
     }
 }
 
-/// Whether two stats are of one node. An ensemble that was restored from a backup uses transaction
-/// ids again, so these do not suffice.
+/// Whether two stats are of one node. Compares the times too, because an ensemble that was restored
+/// from a backup uses transaction ids again.
 fn is_same_node(one: &Stat, other: &Stat) -> bool {
     (one.czxid, one.ctime) == (other.czxid, other.ctime)
 }

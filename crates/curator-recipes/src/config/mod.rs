@@ -287,15 +287,15 @@ fn spawned<T: Send + Sync + 'static>(
     let client = node.client.clone();
     let path = node.path.clone();
     let status = node.status.reported.subscribe();
-    let (values, current) = watch::channel(value);
+    let (values_tx, values_rx) = watch::channel(value);
     let task = RecipeTask::start(
         &client,
         path,
-        (current.clone(), status.clone()),
-        follow(following, values),
+        (values_rx.clone(), status.clone()),
+        follow(following, values_tx),
     );
     Config {
-        values: current,
+        values: values_rx,
         status,
         task,
     }

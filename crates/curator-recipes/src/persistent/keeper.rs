@@ -27,14 +27,14 @@ impl PersistentNodeBuilder {
             number: 1,
             is_closing: false,
         };
-        let (commands, commanded) = watch::channel(command);
+        let (commands_tx, commands_rx) = watch::channel(command);
         let reporter = Reporter::new(&client, &path);
         let states = reporter.states.reported.subscribe();
         let reports = reporter.reports.subscribe();
-        let kept = Kept::new(self, reporter, commanded.clone());
-        let commands = Arc::new(commands);
+        let kept = Kept::new(self, reporter, commands_rx.clone());
+        let commands = Arc::new(commands_tx);
         let channels = (Arc::clone(&commands), states.clone(), reports.clone());
-        let task = RecipeTask::start(&client, path, channels, keep(kept, commanded));
+        let task = RecipeTask::start(&client, path, channels, keep(kept, commands_rx));
         PersistentNode {
             mode,
             commands,

@@ -316,13 +316,17 @@ mod tests {
 
     fn contents() -> (watch::Sender<Command>, Contents, watch::Receiver<Report>) {
         let data = Arc::from(*b"first");
-        let (commands, commanded) = watch::channel(Command {
+        let (commands_tx, commands_rx) = watch::channel(Command {
             data,
             number: 1,
             is_closing: false,
         });
-        let (reports, report) = watch::channel(Report::default());
-        (commands, Contents::new(commanded, reports), report)
+        let (reports_tx, reports_rx) = watch::channel(Report::default());
+        (
+            commands_tx,
+            Contents::new(commands_rx, reports_tx),
+            reports_rx,
+        )
     }
 
     fn set(commands: &watch::Sender<Command>, data: &[u8]) {
@@ -334,7 +338,7 @@ mod tests {
 
     #[test]
     fn the_data_of_a_write_without_a_reply_is_recognized_once() {
-        let (commands, mut contents, _report) = contents();
+        let (commands, mut contents, _reports) = contents();
         contents.sent();
         set(&commands, b"second");
         contents.update();
