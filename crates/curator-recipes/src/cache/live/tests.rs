@@ -1,5 +1,6 @@
-//! Each transition in a table, and a search for a schedule that breaks a promise: a cache that is
-//! reported as current lacks no change that its watch has reported, except those that it reads next.
+//! Tests each transition with a table, and searches for a schedule that breaks a promise: a cache
+//! that is reported as current lacks no change that its watch has reported, except changes that it
+//! reads next.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -86,8 +87,8 @@ impl LiveTree {
 }
 
 /// The name of a state or step.
-fn name(of: &impl std::fmt::Debug) -> String {
-    let text = format!("{of:?}");
+fn name(value: &impl std::fmt::Debug) -> String {
+    let text = format!("{value:?}");
     text.split([' ', '(']).next().unwrap().to_owned()
 }
 
@@ -222,7 +223,7 @@ fn the_cache_is_current_once_nothing_has_changed_during_a_read_of_all() {
     assert!(matches!(live.after_no_node(), Step::Continue));
     assert_eq!(name(&live.state), "ReadingMissed");
     live.next_request(1_000).unwrap();
-    // What changes from here on is read while the cache is current.
+    // Later changes are read while the cache is current.
     live.after(created("/r"));
     assert!(matches!(
         live.after_no_node(),
@@ -252,8 +253,8 @@ fn a_catch_up_ends_with_the_read_of_the_changes_that_were_reported_before_its_re
     ));
 }
 
-/// A read that fails keeps the call, because the events before the reply are still recorded; a new
-/// read of everything does not.
+/// A failed read keeps the call, because the events before the reply are still recorded. A new read
+/// of everything drops the call.
 #[test]
 fn a_catch_up_outlives_a_failed_read_but_not_the_watch() {
     for (interruption, caught_up) in [
@@ -293,7 +294,7 @@ fn the_interval_begins_after_a_read_of_all_and_ends_after_earlier_calls() {
     let done = Calls { made: 1, done: 1 };
     assert!(live.is_resync_due(done, begin + INTERVAL));
     assert!(!live.is_resync_due(done, begin + INTERVAL - Duration::from_nanos(1)));
-    // A catch-up does not prolong it.
+    // A catch-up does not extend the interval.
     live.step(Event::Ready, ONE_CALL, begin + INTERVAL);
     live.step(Event::CaughtUp(Ok(())), ONE_CALL, begin + INTERVAL);
     assert_eq!(live.resync_at(), Some(begin + INTERVAL));
@@ -324,7 +325,8 @@ fn after_too_many_changes_the_reply_in_flight_is_not_applied_and_everything_is_r
     }
 }
 
-/// Otherwise they would be missing: the listing that has named them is not repeated.
+/// If they were not read, they would stay missing, because the listing that named them is not
+/// repeated.
 #[test]
 fn nodes_that_were_listed_are_read_after_a_failure_or_over_the_next_connection() {
     let mut server = Server::default();
@@ -422,9 +424,10 @@ enum Action {
     ArriveEarly,
     /// The task continues after a round or a pause, or sets a watch.
     Continue,
+    /// A user calls `caught_up`.
     Call,
     Resync,
-    /// The oldest request is not answered in time.
+    /// The oldest request times out.
     TimeOut,
     /// The connection ends, and what has not arrived is lost.
     Cut,
@@ -450,7 +453,8 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// A change of a node: when, and which state it had then (its creation and its last change).
+/// A change of a node: its zxid, and the node's state after it (the zxids of its creation and its
+/// last change).
 type Change = (i64, Option<(i64, i64)>);
 
 #[derive(Debug)]
@@ -461,7 +465,7 @@ enum Request {
 
 #[derive(Debug)]
 enum Arrival {
-    /// A change of this node at this time.
+    /// The event of a change of this node, with this zxid.
     Event(TreeEvent, String, i64),
     Reads(Vec<Result<ReadResult>>),
     CaughtUp,
@@ -486,7 +490,7 @@ struct World {
     live: LiveTree,
     waits: Waits,
     calls: Calls,
-    /// When each call was made.
+    /// The zxid of the server at each call.
     called: Vec<i64>,
     /// The changes that the watch has reported.
     reported: Vec<(String, i64)>,

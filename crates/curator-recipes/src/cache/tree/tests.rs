@@ -45,7 +45,7 @@ pub(in crate::cache) struct Server {
     pub(in crate::cache) events: Vec<(String, bool)>,
     /// The nodes that the client may not read. Changes of the set cause no event.
     unreadable: BTreeSet<String>,
-    /// Whether the server sends events of unreadable nodes, as old ones do.
+    /// Whether the server sends events for unreadable nodes, as old servers do.
     reports_unreadable: bool,
 }
 
@@ -90,7 +90,8 @@ impl Server {
         if self.nodes.contains_key(path) || !(path == "/r" || self.nodes.contains_key(parent)) {
             return;
         }
-        (self.zxid, self.time) = (self.zxid + 1, self.time + 1);
+        self.zxid += 1;
+        self.time += 1;
         let zxid = self.zxid;
         let times = (self.time, self.time);
         self.nodes.insert(
@@ -117,8 +118,10 @@ impl Server {
 
     pub(in crate::cache) fn set(&mut self, path: &str) {
         if let Some(node) = self.nodes.get_mut(path) {
-            (self.zxid, self.time) = (self.zxid + 1, self.time + 1);
-            (node.changed, node.times.1) = (self.zxid, self.time);
+            self.zxid += 1;
+            self.time += 1;
+            node.changed = self.zxid;
+            node.times.1 = self.time;
             self.report(path, false);
         }
     }
@@ -133,22 +136,25 @@ impl Server {
         let data = node.times.1.to_string();
         let mut stat = Stat::default();
         (stat.ctime, stat.mtime) = node.times;
-        (stat.czxid, stat.mzxid, stat.pzxid) = (node.created, node.changed, node.children_changed);
+        stat.czxid = node.created;
+        stat.mzxid = node.changed;
+        stat.pzxid = node.children_changed;
         stat.num_children = self.list(path).len() as i32;
         stat.data_length = data.len() as i32;
         Found::Node(data.into_bytes(), stat)
     }
 
     pub(in crate::cache) fn list(&self, path: &ZPath) -> Vec<String> {
-        let children = self.nodes.keys().filter_map(|other| other.rsplit_once('/'));
-        children
+        self.nodes
+            .keys()
+            .filter_map(|other| other.rsplit_once('/'))
             .filter(|(parent, _)| *parent == path.as_str())
             .map(|(_, name)| name.to_owned())
             .collect()
     }
 }
 
-/// A cache that has one request in flight, and reads everything whenever a test says so.
+/// A cache that has one request in flight, and reads everything whenever a test requests it.
 struct Client {
     tree: Tree,
     scan: Wanted,
@@ -162,13 +168,12 @@ struct Client {
 
 impl Client {
     fn new() -> Self {
-        let (scan, changed, replayed, latest) = Default::default();
         let mut client = Self {
             tree: tree(),
-            scan,
-            changed,
-            replayed,
-            latest,
+            scan: Wanted::new(),
+            changed: Wanted::new(),
+            replayed: BTreeMap::new(),
+            latest: BTreeMap::new(),
             goes_back: false,
         };
         client.rescan();
@@ -189,8 +194,8 @@ impl Client {
         self.read_before(server, count, |_| {});
     }
 
-    /// Like `read`, but the events of this change of the server arrive with the replies, which do
-    /// not show it.
+    /// Like `read`, but the server changes after it has made the replies, and the events of that
+    /// change arrive together with them.
     fn read_before(&mut self, server: &mut Server, count: usize, change: impl FnOnce(&mut Server)) {
         if self.scan.is_empty() {
             self.scan = std::mem::take(&mut self.changed);
@@ -218,10 +223,11 @@ impl Client {
         for (found, names, path, listing) in replies {
             match self.tree.found(&path, found, listing, &batch) {
                 Next::List => want(&mut wanted, path.clone(), Listing::Now),
-                Next::ListParent => path
-                    .parent()
-                    .into_iter()
-                    .for_each(|it| want(&mut wanted, it, Listing::Now)),
+                Next::ListParent => {
+                    if let Some(parent) = path.parent() {
+                        want(&mut wanted, parent, Listing::Now);
+                    }
+                }
                 Next::ParentFirst => {
                     for node in path.parent().into_iter().chain([path.clone()]) {
                         want(&mut wanted, node, Listing::IfChanged.min(listing));
@@ -259,7 +265,7 @@ impl Client {
     /// Checks that each event is consistent with the earlier ones.
     fn replay(&mut self) {
         for event in std::mem::take(&mut self.tree.events) {
-            let of = |node: &CachedNode| {
+            let state_of = |node: &CachedNode| {
                 (
                     node.path().as_str().to_owned(),
                     (node.stat().czxid, node.stat().mzxid),
@@ -267,7 +273,7 @@ impl Client {
             };
             let (path, after) = match event {
                 CacheEvent::Created(node) => {
-                    let (path, after) = of(&node);
+                    let (path, after) = state_of(&node);
                     let parent = path
                         .rsplit_once('/')
                         .map(|(parent, _)| parent.to_owned())
@@ -286,7 +292,7 @@ impl Client {
                     (path, after)
                 }
                 CacheEvent::Changed { old, new } => {
-                    let (path, after) = of(&new);
+                    let (path, after) = state_of(&new);
                     assert_eq!(
                         old.stat().czxid,
                         new.stat().czxid,
@@ -294,13 +300,13 @@ impl Client {
                     );
                     assert_eq!(
                         self.replayed.insert(path.clone(), after),
-                        Some(of(&old).1),
+                        Some(state_of(&old).1),
                         "{path}"
                     );
                     (path, after)
                 }
                 CacheEvent::Deleted(node) => {
-                    let (path, before) = of(&node);
+                    let (path, before) = state_of(&node);
                     assert_eq!(self.replayed.remove(&path), Some(before), "{path}");
                     let below = format!("{path}/");
                     assert!(
@@ -331,13 +337,13 @@ enum Step {
     /// Deletes the node with its descendants, and creates them again.
     Rebuild(usize),
     Read(usize),
-    /// Creates this node, or writes to it, between the replies and their arrival.
+    /// Like `Read`, but this node is created or written after the server has made the replies.
     ReadBefore(usize, usize),
     /// Withdraws the permission to read the node, or grants it again.
     Permit(usize),
-    /// Makes a backup, or restores the last one: later transactions have the numbers of those that
-    /// are lost.
+    /// Makes a backup.
     Backup,
+    /// Restores the last backup. Later transactions have the same numbers as the lost ones.
     Restore,
     /// Breaks the connection: undelivered events are lost.
     Cut,
@@ -386,7 +392,8 @@ fn step_with_backups() -> impl Strategy<Value = Step> {
     prop_oneof![9 => step(), 1 => Just(Step::Backup), 1 => Just(Step::Restore)]
 }
 
-/// Most steps are between a listing and the reads of its names.
+/// Mostly reads of one or two nodes, so that changes come between a listing and the reads of its
+/// names.
 fn step_in_directory() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => select(&CHILDREN[..]).prop_map(Step::Create),
@@ -450,7 +457,7 @@ fn run(steps: Vec<Step>, server: &mut Server, client: &mut Client) {
     }
 }
 
-/// Reads until nothing is wanted. Returns whether that was after few rounds.
+/// Reads until nothing is wanted. Returns whether that took at most 50 rounds.
 fn settles(server: &mut Server, client: &mut Client) -> bool {
     (0..50).any(|_| {
         client.read(server, usize::MAX);
@@ -458,14 +465,13 @@ fn settles(server: &mut Server, client: &mut Client) -> bool {
     })
 }
 
-/// Checks that the client has the nodes of the server that it may read, and that its events replay
-/// to these.
+/// Checks that the client has exactly the nodes that it may read, and that its events replay to the
+/// same nodes.
 fn check_equal(server: &Server, client: Client) -> Result<(), TestCaseError> {
-    let shown = server
+    let expected: Vec<_> = server
         .nodes
         .iter()
-        .filter(|(path, _)| server.is_shown(path));
-    let expected: Vec<_> = shown
+        .filter(|(path, _)| server.is_shown(path))
         .map(|(path, node)| {
             (
                 path.clone(),
@@ -566,7 +572,7 @@ proptest! {
         created in 1..DEEP.end,
     ) {
         let (mut server, mut client) = settled(steps, reports_unreadable)?;
-        // The client wants to read each node again, and can.
+        // After an event for each node, the client reads all of them again, which it now may.
         server.unreadable.clear();
         PATHS.iter().for_each(|node| server.report(node, true));
         client.read(&mut server, 0);
@@ -633,8 +639,8 @@ fn a_restored_child_is_found_although_its_deletion_is_forgotten() {
     }
 }
 
-/// The transaction id of the lost child is that of the other one, and their parent has as many
-/// children as before.
+/// The new child has the transaction id of the lost one, and the parent has as many children as
+/// before.
 #[test]
 fn a_child_created_after_a_restore_is_found_although_the_lost_one_was_listed_and_not_read() {
     let lost = [
@@ -646,7 +652,7 @@ fn a_child_created_after_a_restore_is_found_although_the_lost_one_was_listed_and
     let listed = [Step::Read(1), Step::Read(1), Step::Read(1)];
     let restored = [Step::Restore, Step::Create(4), Step::Cut];
     check_steps([&lost[..], &listed, &restored].concat()).unwrap();
-    // The lost one is created again, after the read of the parent.
+    // The lost child is created again, after the parent was read.
     check_steps(
         [
             &lost[..],
@@ -659,7 +665,7 @@ fn a_child_created_after_a_restore_is_found_although_the_lost_one_was_listed_and
     .unwrap();
 }
 
-/// Otherwise both would be read again and again.
+/// Otherwise, the child and the parent would be read again forever.
 #[test]
 fn a_child_waits_only_once_for_a_parent_that_does_not_exist() {
     let mut tree = tree();
@@ -680,6 +686,7 @@ fn a_child_waits_only_once_for_a_parent_that_does_not_exist() {
     );
     assert_eq!((tree.nodes.size(), tree.put_off.len()), (1, 0));
 }
+
 /// Loads a directory of nodes with these lengths of data. Returns the bytes of data in each reply.
 fn load(batches: &mut Batches, lengths: impl Iterator<Item = usize>) -> Vec<usize> {
     let mut tree = tree();
@@ -827,9 +834,10 @@ fn batches_bound_the_size_of_requests_and_replies() {
         );
     }
     (1_190..1_220).for_each(|leaf| want(&mut wanted, leaf_path(leaf), Listing::IfNew));
-    let with =
+    let batch_sizes =
         [1, 1, 0].map(|in_flight| batches.take(&mut wanted, &tree, 1 << 20, in_flight).len());
-    assert_eq!((with, wanted.len()), ([10, 0, 3], 17));
+    assert_eq!(batch_sizes, [10, 0, 3]);
+    assert_eq!(wanted.len(), 17);
     wanted.clear();
     assert_eq!(
         sizes(1_200, &mut wanted, &batches, &tree, 1 << 20),
@@ -837,7 +845,8 @@ fn batches_bound_the_size_of_requests_and_replies() {
     );
     // Known nodes have known lengths.
     let mut stat = Stat::default();
-    (stat.mzxid, stat.data_length) = (1, 1 << 20);
+    stat.mzxid = 1;
+    stat.data_length = 1 << 20;
     for leaf in 0..4 {
         tree.found(
             &leaf_path(leaf),
