@@ -18,8 +18,8 @@ use crate::payload::Payload;
 ///
 /// # Guarantees
 ///
-/// - An instance that is no longer [in service](FoundInstance::is_in_service), removed or
-///   unreadable is removed.
+/// - An instance is removed when it is no longer [in service](FoundInstance::is_in_service), when
+///   its node is deleted, and when it cannot be read any more.
 /// - An instance whose contents have changed is inserted again, which replaces it. An instance that
 ///   was registered again with the same contents is not inserted again, and keeps its connection.
 /// - While the cache is stale, and when it ends, [`WhenStale`](crate::WhenStale) decides whether
@@ -53,7 +53,7 @@ impl<P: Payload + PartialEq> ServiceCache<P> {
         let mut offered = BTreeMap::new();
         let mut snapshots = self.cache.snapshots();
         snapshots.mark_changed();
-        let keeps = self.keeps_stale();
+        let keeps_stale = self.keeps_stale();
         Changes::new(
             stream::unfold(
                 Some(snapshots),
@@ -61,11 +61,12 @@ impl<P: Payload + PartialEq> ServiceCache<P> {
                     let mut snapshots = snapshots?;
                     snapshots.changed().await.ok()?;
                     let has_ended = matches!(snapshots.get_and_update().state(), CacheState::Ended);
-                    // After its end, a cache that keeps its instances has no change.
-                    if has_ended && keeps {
+                    // A cache that keeps its last instances does not change them when it ends.
+                    if has_ended && keeps_stale {
                         None
                     } else {
-                        Some(((), (!has_ended).then_some(snapshots)))
+                        let next = if has_ended { None } else { Some(snapshots) };
+                        Some(((), next))
                     }
                 },
             )
@@ -82,8 +83,9 @@ fn compare<P: Payload + PartialEq, S>(
     make: &mut impl FnMut(&FoundInstance<P>) -> Option<S>,
 ) -> Vec<Change<String, S>> {
     let mut changes = Vec::new();
-    let usable = instances.iter().filter(|instance| instance.is_in_service());
-    let usable: BTreeMap<_, _> = usable
+    let usable: BTreeMap<_, _> = instances
+        .iter()
+        .filter(|instance| instance.is_in_service())
         .map(|instance| (instance.path.name().to_owned(), instance))
         .collect();
     offered.retain(|key, _| {

@@ -26,11 +26,11 @@ type Result<T> = std::result::Result<T, DiscoveryError>;
 #[non_exhaustive]
 pub enum WhenStale {
     /// The last known instances: most still work if only ZooKeeper is unreachable. A cache that has
-    /// ended (it was closed, it failed, or its client has ended) returns its last instances for
-    /// good.
+    /// ended (it was closed, it failed, or its client has ended) returns its last instances
+    /// forever.
     #[default]
     Keep,
-    /// No instances. Also while the cache is [loading](CacheState::Loading), because it may have
+    /// No instances, even while the cache is [loading](CacheState::Loading), because it may have
     /// lost its connection, and after it has ended.
     Empty,
 }
@@ -42,8 +42,8 @@ pub enum WhenStale {
 ///
 /// # Guarantees
 ///
-/// - Those of [`CuratorCache`]: no missed change, never an older state, through outages, lost
-///   sessions and a directory that is deleted and recreated.
+/// - The guarantees of [`CuratorCache`]: no missed change, never an older state, through outages,
+///   lost sessions and a directory that is deleted and recreated.
 /// - A node that is replaced, for example after a lost session, does not vanish in between.
 /// - A node without read permission, or with invalid data, does not hide other nodes. It is listed
 ///   as [unreadable](Instances::unreadable).
@@ -93,8 +93,8 @@ impl<P: Payload> ServiceCacheBuilder<P> {
     }
 
     /// Sets the interval after which everything is read again: see
-    /// [`CuratorCacheBuilder::resync_every`]. It bounds how long a change of permissions goes
-    /// unnoticed, which no event reports.
+    /// [`CuratorCacheBuilder::resync_every`]. A change of permissions causes no event; the interval
+    /// bounds how long the change goes unnoticed.
     pub fn resync_every(self, interval: Duration) -> Self {
         Self {
             cache: self.cache.resync_every(interval),
@@ -102,7 +102,7 @@ impl<P: Payload> ServiceCacheBuilder<P> {
         }
     }
 
-    /// Sets the most instances that the cache may have: see [`CuratorCacheBuilder::max_nodes`].
+    /// Sets the maximum number of instances in the cache: see [`CuratorCacheBuilder::max_nodes`].
     pub fn max_instances(self, instances: usize) -> Self {
         Self {
             cache: self.cache.max_nodes(instances),
@@ -110,12 +110,12 @@ impl<P: Payload> ServiceCacheBuilder<P> {
         }
     }
 
-    /// Starts the cache, as [`ServiceDiscovery::start_cache`](crate::ServiceDiscovery::start_cache)
-    /// does.
+    /// Starts the cache, like
+    /// [`ServiceDiscovery::start_cache`](crate::ServiceDiscovery::start_cache).
     ///
     /// # Errors
     ///
-    /// Those of [`CuratorCacheBuilder::start`].
+    /// See [`CuratorCacheBuilder::start`].
     pub fn start(self) -> Result<ServiceCache<P>> {
         let shown = Arc::new(Mutex::new((0, Instances::new([], CacheState::Loading))));
         let cache = self.cache.start()?;
@@ -142,8 +142,8 @@ impl<P: Payload> ServiceCache<P> {
         self.cache.path().name()
     }
 
-    /// The current instances. Sends no request. Without changes since the last call, this only
-    /// clones an `Arc`.
+    /// The current instances. Sends no request. If nothing has changed since the last call, this
+    /// only clones an `Arc`.
     #[must_use]
     pub fn instances(&self) -> Instances<P> {
         self.instances_of(&self.cache.snapshot())
@@ -162,20 +162,21 @@ impl<P: Payload> ServiceCache<P> {
         if self.when_stale == WhenStale::Empty && state != CacheState::Current {
             return Instances::new([], state);
         }
-        // Use snapshots instead of events: a node that is replaced in one transaction is in every
-        // snapshot.
+        // Uses snapshots instead of events, because a node that is replaced in one transaction is
+        // in every snapshot.
         let (number, before) = self.shown().clone();
         if number == snapshot.number() {
             return Instances { state, ..before };
         }
-        // Without the lock: the subscriber of the log and the payload are the program's, and may
-        // ask for the instances.
-        let instances = Instances::of(self.cache.path(), snapshot, Some(&before), &self.log);
+        // Not under the lock: the log subscriber and the payload are user code, which may call the
+        // cache.
+        let instances =
+            Instances::from_snapshot(self.cache.path(), snapshot, Some(&before), &self.log);
         let mut newest = (snapshot.number(), instances.clone());
         let mut shown = self.shown();
         // Another handle may have a newer snapshot.
         if shown.0 < newest.0 {
-            // The earlier instances are dropped after the lock.
+            // The earlier instances are dropped after the lock is released.
             std::mem::swap(&mut *shown, &mut newest);
         }
         instances
@@ -189,7 +190,7 @@ impl<P: Payload> ServiceCache<P> {
     ///
     /// # Errors
     ///
-    /// Those of [`CuratorCache::ready`]. Outages do not end the wait.
+    /// See [`CuratorCache::ready`]. Outages do not end the wait.
     ///
     /// # Cancel safety
     ///
@@ -203,7 +204,7 @@ impl<P: Payload> ServiceCache<P> {
     ///
     /// # Errors
     ///
-    /// As for `ready`.
+    /// See `ready`.
     ///
     /// # Cancel safety
     ///
@@ -237,7 +238,7 @@ impl<P: Payload> ServiceCache<P> {
     ///
     /// # Errors
     ///
-    /// Those of [`CuratorCache::close`].
+    /// See [`CuratorCache::close`].
     ///
     /// # Cancel safety
     ///
@@ -281,9 +282,9 @@ pub enum ServiceEvent<P = RawJson> {
 ///
 /// # Guarantees
 ///
-/// Those of [`CacheEvents`](curator_recipes::CacheEvents): applying all events gives the instances.
-/// An instance that was registered again between two reads is reported as removed and inserted,
-/// even with the same contents. Nodes that cannot be parsed are left out.
+/// The guarantees of [`CacheEvents`](curator_recipes::CacheEvents): applying all events reproduces
+/// the instances. An instance that was registered again between two reads is reported as removed
+/// and inserted, even with the same contents. Nodes that cannot be parsed are left out.
 ///
 /// # Cancel safety
 ///
@@ -300,13 +301,13 @@ fn events<P: Payload>(cache: &CuratorCache, log: &Arc<ReadLog>) -> ServiceEvents
     )
 }
 
-/// `None` for events of nodes that cannot be parsed.
+/// Returns `None` for events of nodes that cannot be parsed.
 fn translate<P: Payload>(
     service: &ZPath,
     event: CacheEvent,
     log: &ReadLog,
 ) -> Option<ServiceEvent<P>> {
-    let instance = |node: &CachedNode| FoundInstance::of(node).ok();
+    let instance = |node: &CachedNode| FoundInstance::from_node(node).ok();
     Some(match event {
         CacheEvent::Created(node) => ServiceEvent::Inserted(instance(&node)?),
         CacheEvent::Changed { old, new } => match (instance(&old), instance(&new)) {
@@ -317,7 +318,7 @@ fn translate<P: Payload>(
         CacheEvent::Deleted(node) => ServiceEvent::Removed(instance(&node)?),
         CacheEvent::Ready => ServiceEvent::Ready,
         CacheEvent::Resync(nodes) => {
-            ServiceEvent::Resync(Instances::of(service, &nodes, None, log))
+            ServiceEvent::Resync(Instances::from_snapshot(service, &nodes, None, log))
         }
         _ => return None,
     })

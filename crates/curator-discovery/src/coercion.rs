@@ -12,8 +12,8 @@ use crate::service_type::ServiceType;
 /// A string: text, or the text of a number or a boolean.
 pub(crate) struct Text(pub(crate) String);
 
-/// An integer: a number, of which the fraction is ignored, or an integer as text; `None` for null,
-/// and for text that is blank or `null`.
+/// An integer: a number, whose fraction is ignored, or an integer as text. `None` for null, and for
+/// text that is blank or `null`.
 pub(crate) struct Integer(pub(crate) Option<i64>);
 
 /// A boolean: `true` or `false`, in quotes or not; or an integer, where only 0 is false. Null, and
@@ -25,7 +25,7 @@ pub(crate) struct Type(pub(crate) ServiceType);
 
 impl Text {
     /// Keeps the digits of numbers: a visitor would get `1.50` as 1.5.
-    pub(crate) fn of(json: &str) -> serde_json::Result<Self> {
+    pub(crate) fn from_json(json: &str) -> serde_json::Result<Self> {
         if json.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
             return Ok(Self(json.to_owned()));
         }
@@ -38,7 +38,7 @@ fn trimmed(text: &str) -> &str {
     text.trim_matches(|character| character <= ' ')
 }
 
-/// 2 to the power of 63: exact in an `f64`, as `i64::MAX` is not.
+/// 2 to the power of 63, which is exact in an `f64`, unlike `i64::MAX`.
 const LIMIT: f64 = 9_223_372_036_854_775_808.0;
 
 /// Whether the number is `-0`, which `serde_json` reads as a float.
@@ -175,7 +175,7 @@ impl Visitor<'_> for BooleanVisitor {
         Ok(Boolean(number != 0))
     }
 
-    /// Integers that no other method gets: `-0`, and those of more than 64 bits.
+    /// Integers that no other method gets: `-0`, and integers of more than 64 bits.
     fn visit_f64<E: Error>(self, number: f64) -> Result<Boolean, E> {
         match number {
             _ if is_negative_zero(number) => Ok(Boolean(false)),
@@ -185,7 +185,7 @@ impl Visitor<'_> for BooleanVisitor {
     }
 }
 
-/// Java's order.
+/// The service types in the order of Java's enum.
 const TYPES: [ServiceType; 4] = [
     ServiceType::Dynamic,
     ServiceType::Static,
@@ -233,7 +233,7 @@ impl Visitor<'_> for TypeVisitor {
     }
 }
 
-/// For `#[serde(deserialize_with)]`. Null is the empty text.
+/// For `#[serde(deserialize_with)]`. Null becomes the empty text.
 pub(crate) fn text<'de, D: Deserializer<'de>>(json: D) -> Result<String, D::Error> {
     Ok(optional_text(json)?.unwrap_or_default())
 }

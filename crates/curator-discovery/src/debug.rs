@@ -1,5 +1,4 @@
-//! `Debug` for handles, for errors, and for values that contain the data of nodes; foreign text on
-//! one line.
+//! `Debug` output that leaves out the data of nodes, and text escaped for one line of the log.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
@@ -20,7 +19,7 @@ impl fmt::Debug for Length {
     }
 }
 
-/// The most characters of one text.
+/// The most characters that [`Escaped`] shows.
 const LONGEST: usize = 300;
 
 /// The first 300 characters of a text, followed by `…` if it is longer. Control characters are

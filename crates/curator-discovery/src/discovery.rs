@@ -21,7 +21,7 @@ use crate::service_type::ServiceType;
 type Result<T, E = DiscoveryError> = std::result::Result<T, E>;
 
 /// How many instances are read at a time: a fraction of the client's limit of requests in flight.
-const AT_A_TIME: usize = 64;
+const CONCURRENT_READS: usize = 64;
 
 /// The services below one path: registers instances, and finds them.
 ///
@@ -30,8 +30,8 @@ const AT_A_TIME: usize = 64;
 /// `ServiceDiscovery` is cheap to create, and need not be closed.
 ///
 /// Service and id are each the name of one node: a name with `/`, the empty name, `.` and `..` are
-/// refused. Curator makes a deeper path of a service's name with `/`: for its service `a/b` below
-/// `/services`, use the base path `/services/a` and the service `b`.
+/// rejected. In Curator, a service's name with `/` is a deeper path: for Curator's service `a/b`
+/// below `/services`, use the base path `/services/a` and the service `b`.
 ///
 /// ```no_run
 /// use curator_discovery::client::CuratorClient;
@@ -91,7 +91,7 @@ impl<P: Payload> ServiceDiscovery<P> {
         }
     }
 
-    /// Registers an instance for as long as the handle exists. Returns immediately, also before
+    /// Registers an instance for as long as the handle exists. Returns immediately, even before
     /// there is a connection.
     ///
     /// Curator's `registerService`.
@@ -122,11 +122,12 @@ impl<P: Payload> ServiceDiscovery<P> {
     ///
     /// # Errors
     ///
-    /// [`Registered`](DiscoveryError::Registered) if a process has registered the id; when the name
-    /// or the id is not a valid node name, the payload cannot be serialized, or the type is neither
-    /// `Static` nor `Permanent`; and those of the client. A request whose reply is lost is retried;
-    /// if the client's retry policy gives up, [`outcome`](DiscoveryError::outcome) reports that the
-    /// instance may be written.
+    /// - [`Registered`](DiscoveryError::Registered) if a process has registered the id.
+    /// - When the name or the id is not a valid node name, the payload cannot be serialized, or the
+    ///   type is neither `Static` nor `Permanent`.
+    /// - Errors of the client. A request whose reply is lost is retried. If the client's retry
+    ///   policy allows no further attempt, [`outcome`](DiscoveryError::outcome) reports that the
+    ///   instance may be written.
     ///
     /// # Cancel safety
     ///
@@ -163,7 +164,7 @@ impl<P: Payload> ServiceDiscovery<P> {
     ///
     /// # Errors
     ///
-    /// Those of the client. The call can be repeated.
+    /// Errors of the client. The call can be repeated.
     ///
     /// # Cancel safety
     ///
@@ -182,7 +183,7 @@ impl<P: Payload> ServiceDiscovery<P> {
     ///
     /// # Errors
     ///
-    /// Those of the client.
+    /// Errors of the client.
     ///
     /// # Cancel safety
     ///
@@ -198,7 +199,7 @@ impl<P: Payload> ServiceDiscovery<P> {
     ///
     /// # Errors
     ///
-    /// When the name is not a valid node name; and those of the client.
+    /// When the name is not a valid node name; and errors of the client.
     ///
     /// # Cancel safety
     ///
@@ -207,11 +208,14 @@ impl<P: Payload> ServiceDiscovery<P> {
         let service = self.base.child(name)?;
         let ids = self.children(&service).await?;
         let paths: Vec<_> = ids.iter().filter_map(|id| service.child(id).ok()).collect();
-        let reads = stream::iter(paths).map(|path: ZPath| async move {
-            let read = self.read(&path).await?;
-            Ok::<_, DiscoveryError>((path, read))
-        });
-        let read: Vec<_> = reads.buffered(AT_A_TIME).try_collect::<Vec<_>>().await?;
+        let read: Vec<_> = stream::iter(paths)
+            .map(|path: ZPath| async move {
+                let read = self.read(&path).await?;
+                Ok::<_, DiscoveryError>((path, read))
+            })
+            .buffered(CONCURRENT_READS)
+            .try_collect::<Vec<_>>()
+            .await?;
         let found = read
             .into_iter()
             .filter_map(|(path, read)| Some((path, read?)));
@@ -225,7 +229,7 @@ impl<P: Payload> ServiceDiscovery<P> {
     /// # Errors
     ///
     /// [`Unreadable`](DiscoveryError::Unreadable); when the name or the id is not a valid node
-    /// name; and those of the client.
+    /// name; and errors of the client.
     ///
     /// # Cancel safety
     ///
@@ -234,7 +238,7 @@ impl<P: Payload> ServiceDiscovery<P> {
         Ok(self.read(&self.node(name, id)?).await?.transpose()?)
     }
 
-    /// Starts to follow the instances of a service. Returns immediately, also before there is a
+    /// Starts to follow the instances of a service. Returns immediately, even before there is a
     /// connection or an instance.
     ///
     /// Curator's `serviceCacheBuilder`.
@@ -287,8 +291,8 @@ impl<P: Payload> ServiceDiscovery<P> {
 /// instance.
 const PUBLISH_ROUNDS: u32 = 16;
 
-/// Writes a node, unless it belongs to a session. Tries again only after another client was faster.
-/// The caller retries on the outer error; the inner result is final.
+/// Writes a node, unless it belongs to a session. Tries again only if another client has changed
+/// the node in between. The caller retries after an outer error; the inner result is final.
 async fn publish(
     client: &CuratorClient,
     session: Session,
@@ -313,7 +317,7 @@ async fn publish(
                 .map(drop),
         };
         match written {
-            // Another client was faster.
+            // Another client has changed the node in between.
             Err(
                 ClientError::NodeExists { .. }
                 | ClientError::NoNode { .. }

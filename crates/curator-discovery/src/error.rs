@@ -95,7 +95,7 @@ pub enum InvalidInstance {
         /// The attempted operation.
         operation: &'static str,
     },
-    /// An update has another name, id or type than the registered instance.
+    /// The name, id or type of an update differs from the registered instance.
     #[error("the registered instance is {registered}, not {update}")]
     OtherInstance {
         /// Service, id and type of the registered instance.
@@ -109,8 +109,8 @@ pub enum InvalidInstance {
         /// The name of the variable.
         variable: String,
     },
-    /// A part of a [`UriSpec`](crate::UriSpec) is a variable of another name than the
-    /// [known ones](crate::ServiceInstance::uri).
+    /// A part of a [`UriSpec`](crate::UriSpec) is a variable with an unknown name. See
+    /// [`ServiceInstance::uri`](crate::ServiceInstance::uri) for the known names.
     #[error("the part {part} of the URI's pattern is an unknown variable")]
     UnknownVariable {
         /// The index of the part in [`UriSpec::parts`](crate::UriSpec::parts).
@@ -127,7 +127,7 @@ impl InvalidInstance {
         }
     }
 
-    /// A field of another type than `expected`.
+    /// A field that does not have the `expected` type.
     pub(crate) fn field(field: &'static str, expected: &str) -> Self {
         Self::Field {
             field,
@@ -156,8 +156,9 @@ impl InvalidInstance {
     }
 }
 
-/// The messages of `Data` quote values, and those of a type's own `Deserialize` contain anything.
-/// The others are fixed texts.
+/// Returns why JSON cannot be read, without its values. A message of the category `Data` may quote
+/// a value or come from a type's own `Deserialize`, so it is left out. All other messages are fixed
+/// texts.
 fn reason(error: &serde_json::Error, expected: &str) -> String {
     match error.classify() {
         Category::Data => format!(

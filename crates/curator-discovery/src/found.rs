@@ -55,7 +55,7 @@ impl<P: Payload> FoundInstance<P> {
         }
     }
 
-    pub(crate) fn of(node: &CachedNode) -> Read<P> {
+    pub(crate) fn from_node(node: &CachedNode) -> Read<P> {
         Self::read(node.path(), node.data(), *node.stat())
     }
 }
@@ -90,36 +90,37 @@ debug_line!(Instances<P>, |found| state: found.state, nodes: found.iter().map(|f
 
 impl<P: Payload> Instances<P> {
     /// The instances in a snapshot. A node that has not changed since `before` is not parsed again.
-    pub(crate) fn of(
+    pub(crate) fn from_snapshot(
         service: &ZPath,
         snapshot: &Snapshot,
         before: Option<&Self>,
         log: &ReadLog,
     ) -> Self {
-        let present = snapshot
-            .children(service)
-            .map(|node| (node.path(), Some(node)));
-        // Without the permission to read the service, no instance is known.
+        let known = |path: &ZPath| before.and_then(|before| before.nodes.get(path));
+        let mut nodes = Vec::new();
+        for node in snapshot.children(service) {
+            let read = match known(node.path()) {
+                Some(read) if stat_of(read) == Some(node.stat()) => read.clone(),
+                _ => {
+                    FoundInstance::from_node(node).inspect_err(|unreadable| log.failed(unreadable))
+                }
+            };
+            nodes.push((node.path().clone(), read));
+        }
+        // Without the permission to read the service, its instances are unknown.
         let hidden = matches!(snapshot.get(service), Lookup::Denied).then_some(service);
-        let all = present.chain(
-            snapshot
-                .denied(service)
-                .chain(hidden)
-                .map(|path| (path, None)),
-        );
-        let read = all.map(|(path, node)| {
-            let known = before.and_then(|before| before.nodes.get(path));
-            let known = known
-                .filter(|known| stat_of(known) == node.map(CachedNode::stat))
-                .cloned();
-            let read =
-                || node.map_or_else(|| Err(UnreadableInstance::denied(path)), FoundInstance::of);
-            (
-                path.clone(),
-                known.unwrap_or_else(|| read().inspect_err(|unreadable| log.failed(unreadable))),
-            )
-        });
-        let instances = Self::new(read, snapshot.state());
+        for path in snapshot.denied(service).chain(hidden) {
+            let read = match known(path) {
+                Some(read) if stat_of(read).is_none() => read.clone(),
+                _ => {
+                    let unreadable = UnreadableInstance::denied(path);
+                    log.failed(&unreadable);
+                    Err(unreadable)
+                }
+            };
+            nodes.push((path.clone(), read));
+        }
+        let instances = Self::new(nodes, snapshot.state());
         if instances.unreadable().next().is_none() {
             log.recovered();
         }
@@ -129,10 +130,10 @@ impl<P: Payload> Instances<P> {
 
 /// The stat of the node; `None` if this client has no permission to read it.
 fn stat_of<P>(read: &Read<P>) -> Option<&Stat> {
-    read.as_ref().map_or_else(
-        |unreadable| unreadable.stat.as_ref(),
-        |found| Some(&found.stat),
-    )
+    match read {
+        Ok(found) => Some(&found.stat),
+        Err(unreadable) => unreadable.stat.as_ref(),
+    }
 }
 
 impl<P> Instances<P> {
@@ -182,7 +183,7 @@ impl<P> Instances<P> {
     }
 }
 
-/// The log lines of a cache, shared by its handles and streams.
+/// Logs which nodes of a service cannot be read. Shared by the handles and streams of a cache.
 pub(crate) struct ReadLog {
     /// The name of the client.
     client: String,
@@ -199,12 +200,13 @@ impl ReadLog {
         }
     }
 
-    /// Must not be held while a line is logged: a subscriber may ask for the instances.
+    /// The guard must not be held while a line is logged, because a log subscriber may call the
+    /// cache.
     fn failures(&self) -> MutexGuard<'_, FailureLog> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A node cannot be read.
+    /// Records that a node cannot be read.
     pub(crate) fn failed(&self, unreadable: &UnreadableInstance) {
         let UnreadableInstance { path, cause, .. } = unreadable;
         let is_logged = self
@@ -215,7 +217,7 @@ impl ReadLog {
         }
     }
 
-    /// All nodes can be read.
+    /// Records that all nodes can be read.
     pub(crate) fn recovered(&self) {
         let recovered = self.failures().recovered(source::now());
         if let Some(Recovery {

@@ -46,7 +46,7 @@ pub struct ServiceInstance<P = RawJson> {
     /// The service's data besides the address.
     #[serde(serialize_with = "payload::serialize")]
     pub payload: Option<P>,
-    /// When the instance was created, in milliseconds since 1970, on the clock of its process.
+    /// When the instance was created, in milliseconds since 1970, by the clock of its process.
     #[serde(rename = "registrationTimeUTC")]
     pub registration_time_utc: i64,
     /// The lifetime of the registration.
@@ -63,7 +63,7 @@ pub struct ServiceInstance<P = RawJson> {
     pub other: BTreeMap<String, RawJson>,
 }
 
-/// Numbers, and the lengths of the texts.
+/// Shows numbers, and the lengths of texts.
 impl<P> fmt::Debug for ServiceInstance<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("ServiceInstance");
@@ -91,7 +91,7 @@ impl ServiceInstance {
     /// port (Java's builder guesses an address).
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        Self::of(name.into(), None)
+        Self::with_optional_payload(name.into(), None)
     }
 }
 
@@ -99,10 +99,10 @@ impl<P> ServiceInstance<P> {
     /// Like [`new`](ServiceInstance::new), with this payload.
     #[must_use]
     pub fn with_payload(name: impl Into<String>, payload: P) -> Self {
-        Self::of(name.into(), Some(payload))
+        Self::with_optional_payload(name.into(), Some(payload))
     }
 
-    fn of(name: String, payload: Option<P>) -> Self {
+    fn with_optional_payload(name: String, payload: Option<P>) -> Self {
         let now = source::since_1970().as_millis();
         Self {
             name,
@@ -188,14 +188,6 @@ impl<P> ServiceInstance<P> {
         let Some(spec) = &self.uri_spec else {
             return Ok(None);
         };
-        let service_type = || {
-            Some(
-                serde_json::to_string(&self.service_type)
-                    .ok()?
-                    .trim_matches('"')
-                    .to_lowercase(),
-            )
-        };
         let mut uri = String::new();
         for (index, part) in spec.parts.iter().enumerate() {
             let value = match part.value.as_str() {
@@ -214,7 +206,9 @@ impl<P> ServiceInstance<P> {
                 "port" => self.port.map(|port| port.to_string()),
                 "ssl-port" => self.ssl_port.map(|port| port.to_string()),
                 "registration-time-utc" => Some(self.registration_time_utc.to_string()),
-                "service-type" => service_type(),
+                "service-type" => serde_json::to_string(&self.service_type)
+                    .ok()
+                    .map(|json| json.trim_matches('"').to_lowercase()),
                 "[" => Some("{".to_owned()),
                 "]" => Some("}".to_owned()),
                 _ => return Err(InvalidInstance::UnknownVariable { part: index }),
@@ -323,7 +317,8 @@ fn text(fields: &mut Fields, field: &'static str) -> Result<Option<String>, Inva
     let Some(json) = fields.remove(field).filter(|json| json.as_str() != "null") else {
         return Ok(None);
     };
-    let text = Text::of(json.as_str()).map_err(|_| InvalidInstance::field(field, "a string"))?;
+    let text =
+        Text::from_json(json.as_str()).map_err(|_| InvalidInstance::field(field, "a string"))?;
     Ok(Some(text.0))
 }
 

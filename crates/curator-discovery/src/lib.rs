@@ -11,13 +11,13 @@
 //! | to exchange instances with Java | no setting; for a payload that is an object, [`Payload::JAVA_CLASS`] |
 //! | instances of Spring Cloud ZooKeeper | [`ServiceDiscovery::with_payload`] and [`ZookeeperInstance`] |
 //!
-//! Guarantees, and differences from Java: `docs/discovery.md`
-//! in the repository.
+//! For guarantees and differences from Java, see `docs/discovery.md` in the repository.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Types that may grow are `non_exhaustive`; the others give their reason.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
-// A simulation repeats a run: no other clock, no other source of chance, no thread.
+// Simulated runs must be reproducible, so direct use of clocks, randomness and threads is
+// disallowed.
 #![cfg_attr(
     not(test),
     warn(

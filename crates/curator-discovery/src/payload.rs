@@ -40,8 +40,8 @@ pub trait Payload: Clone + Serialize + DeserializeOwned + Send + Sync + 'static 
 
     /// Whether the payload allows requests to the instance. Providers and load balancers skip an
     /// instance if this is `false`, like one that is not
-    /// [enabled](crate::ServiceInstance::enabled). It is called when an instance is read. If it
-    /// asks a cache for the same instances each time, it calls itself without end.
+    /// [enabled](crate::ServiceInstance::enabled). It is called when an instance is read. It must
+    /// not ask a cache for the same instances, because the cache would call it again, without end.
     ///
     /// Defaults to `true`. [`ZookeeperInstance`], and the same payload as [`RawJson`], follow
     /// Spring's status.
@@ -66,10 +66,10 @@ impl Payload for RawJson {
             #[serde(rename = "@class")]
             class: String,
         }
-        let of_spring = serde_json::from_str::<Class>(self.as_str())
+        let is_spring = serde_json::from_str::<Class>(self.as_str())
             .is_ok_and(|class| class.class == SPRING_CLASS);
-        // A payload that is not as Spring writes it has no status.
-        !of_spring
+        // A payload that does not have Spring's format has no status.
+        !is_spring
             || serde_json::from_str(self.as_str())
                 .map_or(true, |spring: ZookeeperInstance| spring.is_up())
     }
@@ -113,7 +113,7 @@ impl PartialEq for RawJson {
 
 impl Eq for RawJson {}
 
-/// The length of the text, not the text.
+/// Shows the length of the text, not the text.
 impl fmt::Debug for RawJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("RawJson")
@@ -125,9 +125,8 @@ impl fmt::Debug for RawJson {
 /// The payload of Spring Cloud ZooKeeper,
 /// `org.springframework.cloud.zookeeper.discovery.ZookeeperInstance`.
 ///
-/// Spring takes an instance out of service by the entry `instance_status` of its metadata. As with
-/// Spring's load balancer, an instance gets requests if that entry is missing, blank, or `UP` in
-/// any case.
+/// In Spring, the metadata entry `instance_status` takes an instance out of service. As in Spring's
+/// load balancer, an instance gets requests if the entry is missing, blank, or `UP` in any case.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ZookeeperInstance {
@@ -161,7 +160,7 @@ impl ZookeeperInstance {
     }
 }
 
-/// The number of entries, without names and values.
+/// Shows the number of entries, without names and values.
 impl fmt::Debug for ZookeeperInstance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ZookeeperInstance")

@@ -1,4 +1,4 @@
-//! Selects an instance for each request, and skips those with too many errors.
+//! Selects an instance for each request, and skips instances with too many errors.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,10 +74,10 @@ impl<P: Payload> ServiceProvider<P> {
         }
     }
 
-    /// After this many [errors](Self::note_error), an instance rests for `period`: the provider
-    /// skips it. All errors of an instance are forgotten together, a `period` after the first of
-    /// them. Defaults to 2 errors and 30 s, as Curator's `DownInstancePolicy`. If `errors` is 0, no
-    /// instance ever rests.
+    /// After this many [errors](Self::note_error) within `period`, an instance rests for `period`:
+    /// the provider skips it. Then, or a `period` after the first error if there are fewer, all
+    /// errors of the instance are forgotten. Defaults to 2 errors and 30 s, like Curator's
+    /// `DownInstancePolicy`. If `errors` is 0, no instance ever rests.
     #[must_use]
     pub fn rest_after(self, errors: u32, period: Duration) -> Self {
         Self {
@@ -91,6 +91,7 @@ impl<P: Payload> ServiceProvider<P> {
     #[must_use]
     pub fn instance(&self) -> Option<FoundInstance<P>> {
         let offered = self.instances();
+        // `max`, because an empty range would panic.
         let any = || {
             Some(
                 offered
@@ -100,7 +101,7 @@ impl<P: Payload> ServiceProvider<P> {
         };
         match self.strategy {
             ProviderStrategy::RoundRobin => {
-                Some(offered.get(in_turn(&self.next, offered.len())?)?.clone())
+                Some(offered.get(next_index(&self.next, offered.len())?)?.clone())
             }
             ProviderStrategy::Random => any(),
             ProviderStrategy::Sticky => {
@@ -134,12 +135,12 @@ impl<P: Payload> ServiceProvider<P> {
         self.rests
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .note_error(Node::of(instance), source::now());
+            .note_error(Node::from_instance(instance), source::now());
     }
 }
 
-/// The next index below `count`.
-fn in_turn(next: &AtomicUsize, count: usize) -> Option<usize> {
+/// The next index of round robin, below `count`; `None` if `count` is 0.
+fn next_index(next: &AtomicUsize, count: usize) -> Option<usize> {
     // The counter wraps around.
     next.fetch_add(1, Ordering::Relaxed).checked_rem(count)
 }
@@ -152,7 +153,7 @@ struct Node {
 }
 
 impl Node {
-    fn of<P>(instance: &FoundInstance<P>) -> Self {
+    fn from_instance<P>(instance: &FoundInstance<P>) -> Self {
         Self {
             path: instance.path.clone(),
             czxid: instance.stat.czxid,
@@ -163,6 +164,7 @@ impl Node {
 /// The errors and the rests of instances.
 #[derive(Debug)]
 struct Rests {
+    /// The number of errors after which an instance rests.
     errors: u32,
     period: Duration,
     noted: BTreeMap<Node, Noted>,
@@ -209,12 +211,12 @@ impl Rests {
             && self.errors > 0
             && self
                 .noted
-                .get(&Node::of(instance))
+                .get(&Node::from_instance(instance))
                 .is_some_and(|noted| noted.errors >= self.errors)
     }
 
-    /// Ends rests and drops errors that are older than the period. So deleted instances use no
-    /// memory.
+    /// Ends rests and drops errors that are older than the period. This also frees the memory for
+    /// deleted instances.
     fn forget(&mut self, now: Instant) {
         self.noted
             .retain(|_, noted| now.saturating_duration_since(noted.since) < self.period);
@@ -230,9 +232,9 @@ mod tests {
     #[test]
     fn round_robin_continues_after_its_counter_overflows() {
         let next = AtomicUsize::new(usize::MAX - 1);
-        let turns: Vec<_> = (0..5).map(|_| in_turn(&next, 3)).collect();
+        let turns: Vec<_> = (0..5).map(|_| next_index(&next, 3)).collect();
         assert_eq!(turns, [2, 0, 0, 1, 2].map(Some));
-        assert_eq!(in_turn(&next, 0), None);
+        assert_eq!(next_index(&next, 0), None);
     }
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -246,12 +248,14 @@ mod tests {
 
     #[test]
     fn an_instance_rests_for_the_period_after_two_errors_within_it() {
-        let (mut rests, start, failing) = (Rests::default(), Instant::now(), registered(1));
+        let mut rests = Rests::default();
+        let start = Instant::now();
+        let failing = registered(1);
         let mut is_resting_at = |second: u32, fails: bool| {
             let now = start + second * SECOND;
             rests.forget(now);
             if fails {
-                rests.note_error(Node::of(&failing), now);
+                rests.note_error(Node::from_instance(&failing), now);
             }
             (
                 rests.is_resting(&failing),
@@ -271,8 +275,9 @@ mod tests {
 
     #[test]
     fn with_an_error_limit_of_zero_no_instance_rests() {
-        let (mut rests, failing) = (Rests::new(0, SECOND), registered(1));
-        rests.note_error(Node::of(&failing), Instant::now());
+        let mut rests = Rests::new(0, SECOND);
+        let failing = registered(1);
+        rests.note_error(Node::from_instance(&failing), Instant::now());
         assert!(!rests.is_resting(&failing));
     }
 }

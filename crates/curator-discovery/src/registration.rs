@@ -20,7 +20,7 @@ type Result<T> = std::result::Result<T, DiscoveryError>;
 ///
 /// # Guarantees
 ///
-/// Those of [`PersistentNode`], which keeps the node:
+/// The guarantees of [`PersistentNode`], which keeps the node:
 ///
 /// - A reconnect within the session writes nothing, unless the servers were restored from an older
 ///   copy and have older contents. Curator deletes and creates each node again.
@@ -30,7 +30,7 @@ type Result<T> = std::result::Result<T, DiscoveryError>;
 ///   restart, its node is not touched. The registration waits until that session has ended, and the
 ///   [state](Self::state) names the session. Curator deletes the other session's node.
 /// - If another client deletes the instance's node, it is created again with the latest contents.
-/// - If the id has a node that belongs to no session, such as that of a
+/// - If the id has a node that belongs to no session, such as the node of a
 ///   [published](crate::ServiceDiscovery::publish) instance, the registration waits until that node
 ///   is removed.
 ///
@@ -49,10 +49,10 @@ pub struct Registration<P = RawJson> {
     contents: Arc<Mutex<Contents<P>>>,
 }
 
-/// The contents of an instance: the accepted ones, and those of updates in progress.
+/// The accepted contents of an instance, and the contents of updates in progress.
 struct Contents<P> {
-    /// The contents as registered, or of the latest update that was not refused and whose future
-    /// has completed or was dropped.
+    /// The contents as registered, or of the latest update that has ended and was not refused. An
+    /// update whose future was dropped counts as ended.
     accepted: Arc<ServiceInstance<P>>,
     /// The later updates whose outcome is not known yet.
     pending: Vec<Arc<ServiceInstance<P>>>,
@@ -63,18 +63,18 @@ impl<P> Contents<P> {
         self.pending.last().unwrap_or(&self.accepted)
     }
 
-    /// Records the outcome of an update. An accepted update replaces those before it.
+    /// Records the outcome of an update. An accepted update replaces the updates before it.
     fn settle(&mut self, update: &Arc<ServiceInstance<P>>, is_refused: bool) {
-        let Some(at) = self
+        let Some(index) = self
             .pending
             .iter()
             .position(|pending| Arc::ptr_eq(pending, update))
         else {
             return;
         };
-        let update = self.pending.remove(at);
+        let update = self.pending.remove(index);
         if !is_refused {
-            self.pending.drain(..at);
+            self.pending.drain(..index);
             self.accepted = update;
         }
     }
@@ -152,26 +152,26 @@ impl<P: Payload> Registration<P> {
     ///
     /// # Errors
     ///
-    /// Those of [`PersistentNode::created`]. Outages, refusals and a taken id do not end the wait.
+    /// See [`PersistentNode::created`]. Outages, refusals and a taken id do not end the wait.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing: the instance is registered all the same.
+    /// Dropping the future loses nothing: the instance is still registered.
     pub async fn registered(&self) -> Result<()> {
         Ok(self.node.created().await.map(drop)?)
     }
 
-    /// As [`registered`](Self::registered), but waits at most `timeout`. After a timeout, the
+    /// Like [`registered`](Self::registered), but waits at most `timeout`. After a timeout, the
     /// registration continues.
     ///
     /// # Errors
     ///
-    /// Those of [`PersistentNode::created_timeout`]:
+    /// See [`PersistentNode::created_timeout`]. The error is
     /// [`ForeignOwner`](PersistentNodeError::ForeignOwner) if the id is taken.
     ///
     /// # Cancel safety
     ///
-    /// As for `registered`.
+    /// See `registered`.
     pub async fn registered_timeout(&self, timeout: Duration) -> Result<()> {
         Ok(self.node.created_timeout(timeout).await.map(drop)?)
     }
@@ -183,8 +183,8 @@ impl<P: Payload> Registration<P> {
     ///
     /// # Errors
     ///
-    /// When the payload cannot be serialized, or name, id or type differ; and those of
-    /// [`PersistentNode::set_data`].
+    /// When the payload cannot be serialized, or the name, id or type differs from the registered
+    /// instance. For other errors, see [`PersistentNode::set_data`].
     ///
     /// # Cancel safety
     ///
@@ -197,17 +197,17 @@ impl<P: Payload> Registration<P> {
                 && registered.id == instance.id
                 && registered.service_type == instance.service_type;
             if !is_same {
-                let text = |of: &ServiceInstance<P>| {
+                let describe = |instance: &ServiceInstance<P>| {
                     format!(
                         "{}/{} ({:?})",
-                        Escaped(&of.name),
-                        Escaped(&of.id),
-                        of.service_type
+                        Escaped(&instance.name),
+                        Escaped(&instance.id),
+                        instance.service_type
                     )
                 };
                 return Err(InvalidInstance::OtherInstance {
-                    registered: text(registered),
-                    update: text(&instance),
+                    registered: describe(registered),
+                    update: describe(&instance),
                 });
             }
             Ok(instance)
@@ -227,11 +227,11 @@ impl<P: Payload> Registration<P> {
     ///
     /// # Errors
     ///
-    /// Those of [`PersistentNode::set_data`].
+    /// See [`PersistentNode::set_data`].
     ///
     /// # Cancel safety
     ///
-    /// As for `update`.
+    /// See `update`.
     pub async fn drain(&self) -> Result<()> {
         self.set(|registered| {
             Ok(ServiceInstance {
@@ -250,8 +250,8 @@ impl<P: Payload> Registration<P> {
     ///
     /// # Errors
     ///
-    /// Those of [`PersistentNode::close`]: [`DeletePending`](PersistentNodeError::DeletePending) at
-    /// the timeout.
+    /// See [`PersistentNode::close`]. The error is
+    /// [`DeletePending`](PersistentNodeError::DeletePending) at the timeout.
     ///
     /// # Cancel safety
     ///
@@ -283,11 +283,11 @@ impl<P: Payload> Registration<P> {
                 },
             )
         };
-        let done = setting.await;
-        update.is_refused = done
+        let result = setting.await;
+        update.is_refused = result
             .as_ref()
             .is_err_and(|error| error.outcome() == Outcome::NotApplied);
-        Ok(done?)
+        Ok(result?)
     }
 }
 
@@ -295,13 +295,13 @@ impl<P: Payload> Registration<P> {
 mod tests {
     use super::*;
 
-    /// Contents with this number of pending updates, whose ports are 1 and so on.
+    /// Contents with this number of pending updates, which have the ports 1, 2 and so on.
     fn contents(pending: u16) -> (Contents<RawJson>, Vec<Arc<ServiceInstance>>) {
-        let of = |port| Arc::new(ServiceInstance::new("orders").port(port));
-        let pending: Vec<_> = (1..=pending).map(of).collect();
+        let instance = |port| Arc::new(ServiceInstance::new("orders").port(port));
+        let pending: Vec<_> = (1..=pending).map(instance).collect();
         (
             Contents {
-                accepted: of(0),
+                accepted: instance(0),
                 pending: pending.clone(),
             },
             pending,

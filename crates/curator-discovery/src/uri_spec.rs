@@ -30,7 +30,7 @@ pub struct UriPart {
     pub variable: bool,
 }
 
-/// The length of the value, not the value.
+/// Shows the length of the value, not the value.
 impl fmt::Debug for UriPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UriPart")
@@ -68,29 +68,31 @@ impl From<Read> for UriSpec {
 }
 
 impl UriSpec {
-    /// Parses a pattern such as `{scheme}://{address}:{port}/orders`. A brace that is not closed is
+    /// Parses a pattern such as `{scheme}://{address}:{port}/orders`. An unclosed brace is literal
     /// text.
     #[must_use]
     pub fn parse(pattern: &str) -> Self {
         let mut parts = Vec::new();
-        let mut add = |value: &str, variable| {
-            if variable || !value.is_empty() {
-                parts.push(UriPart {
-                    value: value.trim_matches(|c| variable && c == ' ').to_owned(),
-                    variable,
-                });
-            }
-        };
         let mut rest = pattern;
-        while let Some((text, (variable, behind))) = rest
-            .split_once('{')
-            .and_then(|(text, open)| Some((text, open.split_once('}')?)))
+        while let Some((text, after_open)) = rest.split_once('{')
+            && let Some((variable, after_close)) = after_open.split_once('}')
         {
-            add(text, false);
-            add(variable, true);
-            rest = behind;
+            parts.push(UriPart {
+                value: text.to_owned(),
+                variable: false,
+            });
+            parts.push(UriPart {
+                value: variable.trim_matches(' ').to_owned(),
+                variable: true,
+            });
+            rest = after_close;
         }
-        add(rest, false);
+        parts.push(UriPart {
+            value: rest.to_owned(),
+            variable: false,
+        });
+        // There may be no text before, between or after the variables.
+        parts.retain(|part| part.variable || !part.value.is_empty());
         Self { parts }
     }
 }

@@ -251,7 +251,7 @@ fn check_values<T: PartialEq + Debug>(
     }
 }
 
-/// As Curator 5.9 reads them, with Jackson 2.18.
+/// The expected values are from Curator 5.9 with Jackson 2.18.
 #[test]
 fn fields_are_read_as_java_reads_them() {
     let ports: &[(_, &[_])] = &[
@@ -376,7 +376,7 @@ fn fields_are_read_as_java_reads_them() {
     check_values("address", |read| read.address, &[(Some(None), &["null"])]);
 }
 
-/// As Curator 5.9 reads it, with Jackson 2.18.
+/// The expected values are from Curator 5.9 with Jackson 2.18.
 #[test]
 fn a_uri_spec_is_read_as_java_reads_it() {
     let parts = |parts: &[(&str, bool)]| {
