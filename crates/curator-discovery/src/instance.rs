@@ -242,9 +242,10 @@ impl<P: Payload> ServiceInstance<P> {
             address: text(&mut fields, "address")?,
             port: port(&mut fields, "port")?,
             ssl_port: port(&mut fields, "sslPort")?,
-            payload: fields
-                .remove("payload")
-                .map_or(Ok(None), |payload| payload.parse())?,
+            payload: match fields.remove("payload") {
+                Some(payload) => payload.parse()?,
+                None => None,
+            },
             registration_time_utc: take(&mut fields, "registrationTimeUTC", "an integer")?
                 .and_then(|Integer(time)| time)
                 .unwrap_or_default(),

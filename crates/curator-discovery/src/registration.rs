@@ -220,7 +220,7 @@ impl<P: Payload> Registration<P> {
     /// [`update`](Self::update) with an enabled instance reverses this.
     ///
     /// During an outage, the call waits. On shutdown, wrap it in `tokio::time::timeout`, and
-    /// continue whatever the result.
+    /// continue even if it fails.
     ///
     /// Providers of Curator and of this crate skip the instance. A Java program that queries or
     /// caches instances has to check `enabled`.

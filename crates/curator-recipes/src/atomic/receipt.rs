@@ -262,8 +262,14 @@ impl Receipt {
 /// Returns what the node is, if it cannot keep a receipt. A node without data is accepted: it may
 /// have been created for the receipt.
 fn not_for_receipts(data: &[u8], stat: &Stat) -> Option<UnsuitableNode> {
-    unsuitable(stat, || MayBeEmpty::No)
-        .or_else(|| (!data.is_empty() && !is_receipt(data)).then_some(UnsuitableNode::NotAReceipt))
+    if let Some(cause) = unsuitable(stat, || MayBeEmpty::No) {
+        return Some(cause);
+    }
+    if data.is_empty() || is_receipt(data) {
+        None
+    } else {
+        Some(UnsuitableNode::NotAReceipt)
+    }
 }
 
 fn is_receipt(data: &[u8]) -> bool {

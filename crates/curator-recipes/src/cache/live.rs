@@ -52,7 +52,7 @@ enum State {
     ReadingAll { reads: Reads },
     /// Everything was read. Reads what changed meanwhile.
     ReadingMissed { reads: Reads },
-    /// Reads what has changed since.
+    /// Reads what has changed since everything was read.
     ReadingChanges {
         reads: Reads,
         /// The call of `caught_up` that this read completes.

@@ -43,8 +43,8 @@ const RECOVERY: usize = 64 << 10;
 /// listing.
 const STAT_SIZE: usize = 90;
 const NAME_SIZE: usize = 64;
-/// The first and the lowest estimate of the bytes of data in an unread node. With these, a request
-/// has 15 and 290 unread nodes.
+/// The first and the lowest estimate of the bytes of data in an unread node. With these estimates,
+/// a request has 15 and 290 unread nodes, respectively.
 const INITIAL_ESTIMATE: usize = 256 << 10;
 const MIN_ESTIMATE: usize = 14 << 10;
 

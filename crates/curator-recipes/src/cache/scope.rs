@@ -13,7 +13,7 @@ pub(super) struct Scope {
     pub(super) root: ZPath,
     /// The levels below the root; 0 for the root alone.
     pub(super) max_depth: usize,
-    /// Whether users see the root. The cache reads it in any case, for the names of its children.
+    /// Whether users see the root. The cache always reads it, for the names of its children.
     pub(super) shows_root: bool,
     pub(super) filter: Option<Filter>,
 }

@@ -142,7 +142,9 @@ impl Kept {
         if node.session != 0 && session.is_none() {
             return None;
         }
-        let (version, watch) = match mem::replace(&mut self.view, View::Unseen) {
+        let mut seen = None;
+        let mut keep_alive: Option<Box<dyn Send>> = None;
+        match mem::replace(&mut self.view, View::Unseen) {
             View::Seen(Seen {
                 session,
                 stat,
@@ -151,23 +153,19 @@ impl Kept {
             }) if stat.czxid == node.czxid && session.is_connected() => {
                 // After an unprocessed event, another node may be at the path: then the janitor
                 // reads it first.
-                let is_unchanged = !watch.may_have_fired();
-                (
-                    is_unchanged.then_some((stat.version, session)),
-                    Some(Box::new(watch) as Box<dyn Send>),
-                )
+                if !watch.may_have_fired() {
+                    seen = Some((stat.version, session));
+                }
+                keep_alive = Some(Box::new(watch));
             }
-            _ => (None, None),
-        };
-        let seen = version
-            .as_ref()
-            .map(|(version, session)| (*version, session));
+            _ => {}
+        }
         Some(self.client.janitor().delete_created(
             session.as_ref(),
             &node.path,
             node.czxid,
-            seen,
-            watch,
+            seen.as_ref().map(|(version, session)| (*version, session)),
+            keep_alive,
         ))
     }
 }

@@ -258,11 +258,12 @@ impl PersistentNode {
     ///
     /// # Errors
     ///
-    /// [`DeletePending`](PersistentNodeError::DeletePending) at the timeout;
-    /// [`DeleteRefused`](PersistentNodeError::DeleteRefused), also from later calls, which do not
-    /// try again. [`Client`](PersistentNodeError::Client) if the client's runtime has ended, the
-    /// process was forked, or the client is closed and the node is not ephemeral: then the node may
-    /// stay. [`Panicked`](PersistentNodeError::Panicked).
+    /// - [`DeletePending`](PersistentNodeError::DeletePending) at the timeout.
+    /// - [`DeleteRefused`](PersistentNodeError::DeleteRefused) if the server refuses the delete.
+    ///   Later calls return the same error, and do not try again.
+    /// - [`Client`](PersistentNodeError::Client) if the client's runtime has ended, the process was
+    ///   forked, or the client is closed and the node is not ephemeral. The node may then stay.
+    /// - [`Panicked`](PersistentNodeError::Panicked).
     ///
     /// # Cancel safety
     ///

@@ -65,7 +65,7 @@ impl ReportedState for PersistentNodeState {
 #[derive(Debug, Clone)]
 pub(super) struct Command {
     pub(super) data: Arc<[u8]>,
-    /// Increases with each new data.
+    /// Increases with each call of `set_data`.
     pub(super) number: u64,
     pub(super) is_closing: bool,
 }

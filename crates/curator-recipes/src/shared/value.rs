@@ -474,9 +474,10 @@ pub(crate) fn unsuitable(
 ) -> Option<UnsuitableNode> {
     let has_no_data = stat.data_length == 0 && stat.version == 0;
     match stat.ephemeral_owner {
-        0 if has_no_data && stat.cversion != 0 => {
-            (may_be_empty() == MayBeEmpty::No).then_some(UnsuitableNode::Directory)
-        }
+        0 if has_no_data && stat.cversion != 0 => match may_be_empty() {
+            MayBeEmpty::Yes => None,
+            MayBeEmpty::No => Some(UnsuitableNode::Directory),
+        },
         0 => None,
         CONTAINER_OWNER => Some(UnsuitableNode::Container),
         session => Some(UnsuitableNode::Ephemeral { session }),

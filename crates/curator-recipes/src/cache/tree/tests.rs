@@ -364,9 +364,9 @@ pub(in crate::cache) const PATHS: [&str; 11] = [
     "/r/b/x/1/z",
     "/r/a/z",
 ];
-/// A deep tree.
+/// The indices in `PATHS` of a deep tree.
 const DEEP: Range<usize> = 0..10;
-/// One directory: its children can replace each other after a restore.
+/// The indices of one directory and its children, which can replace each other after a restore.
 const DIRECTORY: usize = 1;
 const CHILDREN: [usize; 3] = [3, 4, 10];
 
@@ -843,7 +843,7 @@ fn batches_bound_the_size_of_requests_and_replies() {
         sizes(1_200, &mut wanted, &batches, &tree, 1 << 20),
         [512, 512, 176]
     );
-    // Known nodes have known lengths.
+    // For known nodes, the stats have the lengths.
     let mut stat = Stat::default();
     stat.mzxid = 1;
     stat.data_length = 1 << 20;
