@@ -75,9 +75,9 @@ impl<P: Payload> ServiceProvider<P> {
     }
 
     /// After this many [errors](Self::note_error) within `period`, an instance rests for `period`:
-    /// the provider skips it. After the rest, or a `period` after the first error if there are fewer
-    /// errors, all errors of the instance are forgotten. Defaults to 2 errors and 30 s, like
-    /// Curator's `DownInstancePolicy`. If `errors` is 0, no instance ever rests.
+    /// the provider skips it. All errors of an instance are forgotten after the rest; if they are
+    /// fewer, a `period` after the first error. Defaults to 2 errors and 30 s, like Curator's
+    /// `DownInstancePolicy`. If `errors` is 0, no instance ever rests.
     #[must_use]
     pub fn rest_after(self, errors: u32, period: Duration) -> Self {
         Self {

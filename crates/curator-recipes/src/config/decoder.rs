@@ -14,7 +14,7 @@ use crate::task::report::ReportedState;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ConfigStatus {
-    /// The value is the node's, as far as the connected server has it.
+    /// The value is the node's data on the connected server, decoded.
     Current,
     /// The node does not exist. The value is the last valid one, or the
     /// [default](IfAbsent::Default).

@@ -36,7 +36,7 @@ pub(super) struct Following<T> {
 /// Identifies a connection: the epoch of its session, and how many connections the session has had.
 type ConnectionId = (u64, u64);
 
-/// The latest data that was read.
+/// The connection of the latest read, and the `mzxid` of the data.
 struct LastRead {
     connection: ConnectionId,
     mzxid: i64,

@@ -236,10 +236,10 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
     /// its settings. Returns immediately, and works before there is a connection.
     ///
     /// The value is `initial` until a read returns data that the decoder accepts or, with
-    /// [`IfAbsent::Default`], finds no node. Until then, the [status](Config::status) is
-    /// [`Stale`](ConfigStatus::Stale) before the first read, and after it the problem:
+    /// [`IfAbsent::Default`], finds no node. Until then, the [status](Config::status) shows why:
     /// [`Absent`](ConfigStatus::Absent), [`Invalid`](ConfigStatus::Invalid) or
-    /// [`Unreadable`](ConfigStatus::Unreadable).
+    /// [`Unreadable`](ConfigStatus::Unreadable), or [`Stale`](ConfigStatus::Stale) while nothing
+    /// was read.
     pub fn start(self, initial: T) -> Config<T> {
         spawned(self.following(), Arc::new(initial))
     }

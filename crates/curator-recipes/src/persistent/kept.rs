@@ -64,6 +64,7 @@ pub(super) enum View {
     Seen(Seen),
 }
 
+/// The last read of a node that exists.
 pub(super) struct Seen {
     pub(super) session: Session,
     pub(super) stat: Stat,
