@@ -11,6 +11,7 @@
 pub mod checks;
 pub mod life;
 pub mod memory;
+mod mutex;
 pub mod planted;
 pub mod schedule;
 pub mod search;

@@ -13,7 +13,9 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::world::{Job, Phase, World, lock};
+use crate::checks::Checks;
+use crate::mutex::lock;
+use crate::world::{Job, Phase, World};
 
 /// How long a process at rest may take for what it must do.
 pub const SOON: Duration = Duration::from_secs(3);
@@ -24,6 +26,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Life {
     world: Arc<World>,
+    checks: Arc<Checks>,
     client: CuratorClient,
     name: String,
     random: Mutex<fastrand::Rng>,
@@ -38,21 +41,22 @@ impl Life {
     /// A life of the client until this instant; the last one of its process rests after the end.
     pub fn new(
         world: &Arc<World>,
+        checks: &Arc<Checks>,
         client: &CuratorClient,
         name: String,
         random: &mut fastrand::Rng,
         (ends, is_last): (Instant, bool),
     ) -> Self {
         let random = Mutex::new(random.fork());
-        let (world, client, job) = (Arc::clone(world), client.clone(), world.job());
         Self {
-            world,
-            client,
+            world: Arc::clone(world),
+            checks: Arc::clone(checks),
+            client: client.clone(),
             name,
             random,
             ends,
             is_last,
-            job,
+            job: world.job(),
             terms: Mutex::default(),
         }
     }
@@ -63,6 +67,7 @@ impl Life {
         let name = format!("{}/{name}", self.name);
         Self::new(
             &self.world,
+            &self.checks,
             &self.client,
             name,
             &mut lock(&self.random),
@@ -79,6 +84,12 @@ impl Life {
     #[must_use]
     pub fn world(&self) -> &Arc<World> {
         &self.world
+    }
+
+    /// The checks that the processes share.
+    #[must_use]
+    pub fn checks(&self) -> &Checks {
+        &self.checks
     }
 
     /// The client.

@@ -8,6 +8,7 @@ use curator_recipes::client::{CuratorClient, RetryForever, RetryNTimes};
 use curator_test::OpCode;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::checks::Checks;
 use crate::life::Life;
 use crate::servers::Servers;
 use crate::workload::Workload;
@@ -95,10 +96,12 @@ async fn conduct(
     prepare(world, workload).await;
     let shortest = world.servers().begin_faults(workload.faults());
     let end = Instant::now() + times.faults;
+    let checks = Arc::new(Checks::default());
     let mut processes = tokio::task::JoinSet::new();
     for number in 0..PROCESSES {
         let process = Process {
             world: Arc::clone(world),
+            checks: Arc::clone(&checks),
             workload: Arc::clone(workload),
             name: format!("p{number}"),
         };
@@ -234,6 +237,7 @@ fn check_left(world: &World, workload: &Arc<dyn Workload>, tasks_before: usize) 
 /// A process, with one client after another.
 struct Process {
     world: Arc<World>,
+    checks: Arc<Checks>,
     workload: Arc<dyn Workload>,
     name: String,
 }
@@ -260,6 +264,7 @@ impl Process {
                 .note(&self.name, || format!("starts client {number}"));
             let life = Life::new(
                 &self.world,
+                &self.checks,
                 &client,
                 self.name.clone(),
                 &mut random,

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::mutex::lock;
 use crate::schedule::Verdict;
 use crate::world::{Failure, lock};
 

@@ -9,7 +9,7 @@ pub use curator_test::Node;
 use curator_test::{Faults, OpCode, Process, Simulation};
 use futures_util::future::BoxFuture;
 
-use crate::world::lock;
+use crate::mutex::lock;
 
 /// The shortest session timeout that the servers grant: two ticks.
 pub const SHORTEST_TIMEOUT: Duration = Duration::from_millis(200);

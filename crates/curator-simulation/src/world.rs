@@ -1,13 +1,13 @@
 //! What all processes of a schedule share: its time, its phases, its calls, and its first failure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use curator_recipes::client::source::watch;
 use tokio::time::Instant;
 
-use crate::checks::{Owners, Store};
+use crate::mutex::lock;
 use crate::servers::{Nodes, Servers};
 
 /// What part of its time a schedule is in.
@@ -36,8 +36,6 @@ pub struct World {
     failure: watch::Sender<Option<Failure>>,
     log: Mutex<Vec<String>>,
     calls: Mutex<Calls>,
-    owners: Mutex<BTreeMap<String, Arc<Owners>>>,
-    stores: Mutex<BTreeMap<String, Arc<Store>>>,
     /// The nodes that were looked at last, by their root, with the last zxid then.
     latest: Mutex<BTreeMap<String, (i64, Arc<Nodes>)>>,
     /// The nodes that an operator has deleted, or is about to.
@@ -76,8 +74,6 @@ impl World {
             failure: watch::Sender::new(None),
             log: Mutex::default(),
             calls: Mutex::default(),
-            owners: Mutex::default(),
-            stores: Mutex::default(),
             latest: Mutex::default(),
             deleted: Mutex::default(),
             jobs: Mutex::default(),
@@ -102,24 +98,6 @@ impl World {
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.start.elapsed()
-    }
-
-    /// The owners of the lock in this directory.
-    pub fn owners(&self, directory: &str) -> Arc<Owners> {
-        Arc::clone(
-            lock(&self.owners)
-                .entry(directory.to_owned())
-                .or_insert_with(|| Arc::new(Owners::new(directory))),
-        )
-    }
-
-    /// A store outside of ZooKeeper that compares tokens.
-    pub fn store(&self, name: &str) -> Arc<Store> {
-        Arc::clone(
-            lock(&self.stores)
-                .entry(name.to_owned())
-                .or_insert_with(|| Arc::new(Store::new(name))),
-        )
     }
 
     /// The node at this path and all below it. Processes that look at the same time share the
@@ -317,8 +295,4 @@ impl Drop for Job {
             .entry(*lock(&self.waits_for))
             .or_default() -= 1;
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -96,6 +96,19 @@ const CRATES: &[(&str, Layers<'static>)] = &[
         ],
     ),
     (
+        "curator-simulation",
+        &[
+            &["planted", "search", "simulated"],
+            &["schedule"],
+            &["workload"],
+            &["life"],
+            &["checks"],
+            &["world"],
+            &["servers"],
+            &["memory", "mutex"],
+        ],
+    ),
+    (
         "curator-test",
         &[
             &["server"],

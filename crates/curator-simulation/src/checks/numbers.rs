@@ -8,7 +8,8 @@ use std::sync::Mutex;
 use curator_recipes::FencingToken;
 use curator_recipes::fencing::FencedResource;
 
-use crate::world::{World, lock};
+use crate::mutex::lock;
+use crate::world::World;
 
 /// Values that never fall.
 #[derive(Debug, Default)]

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Mutex;
 
-use crate::world::{World, lock};
+use crate::mutex::lock;
+use crate::world::World;
 
 /// What an owner excludes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

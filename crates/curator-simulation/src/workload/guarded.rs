@@ -29,7 +29,7 @@ pub(super) fn enter(life: &Life, guard: &LockGuard, owner: u64, kind: Kind) {
             token: token.as_i64(),
             node: node.as_str(),
         };
-        life.world()
+        life.checks()
             .owners(&directory)
             .enter(life.world(), &entry, move || loss.is_valid());
     }
@@ -55,7 +55,7 @@ pub(super) async fn use_exclusive(life: &Life, guard: &LockGuard, store: &str, l
 
 /// Reads and writes a store that compares tokens.
 async fn write_to_store(life: &Life, guard: &LockGuard, store: &str) {
-    let store = life.world().store(store);
+    let store = life.checks().store(store);
     let token = guard.fencing_token();
     let Some(read) = store.read(token) else {
         life.world().check(!is_owner(life, guard), || {
@@ -120,7 +120,7 @@ pub(super) async fn check_notified(life: &Life, guard: &LockGuard) {
 async fn check_notified_within(life: &Life, guard: &LockGuard, most: Duration) {
     if has_deleted_node(life, guard) {
         // If there is no watch on the node, this sets one.
-        life.within(most, "learn that its node is deleted", guard.lost())
+        life.within(most, "report that its node is deleted", guard.lost())
             .await;
         life.world().check(!guard.is_valid(), || {
             format!("{}: a valid guard reports its loss", life.name())

@@ -103,7 +103,7 @@ pub(super) fn enter(life: &Life, root: &str, term: &Leadership) {
         token,
         node: term.node().as_str(),
     };
-    life.world()
+    life.checks()
         .owners(root)
         .enter(life.world(), &entry, move || {
             view.upgrade().is_some_and(|view| view.is_valid())
@@ -114,7 +114,7 @@ pub(super) fn enter(life: &Life, root: &str, term: &Leadership) {
 pub(super) async fn use_term(life: &Life, term: &Leadership, store: &str, ledger: &Ledger) {
     match life.below(3) {
         0 => {
-            let store = life.world().store(store);
+            let store = life.checks().store(store);
             let token = term.fencing_token();
             let Some(read) = store.read(token) else {
                 return;

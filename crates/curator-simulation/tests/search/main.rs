@@ -90,7 +90,7 @@ impl Workload for NaiveLock {
                     token: 0,
                     node: "",
                 };
-                life.world()
+                life.checks()
                     .owners("/naive")
                     .enter(life.world(), &entry, move || view.strong_count() > 0);
                 life.think_for(Duration::from_millis(500)).await;
