@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use crate::files::{files, read};
 
-/// The pages outside `docs`.
+/// The pages outside `docs` and `.github`.
 const PAGES: [&str; 11] = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -212,8 +212,9 @@ fn functions(source: &str) -> impl Iterator<Item = &str> {
 /// The names and texts of all pages.
 pub(crate) fn pages() -> impl Iterator<Item = (String, String)> {
     let others = PAGES.map(|page| crate::workspace().join(page));
-    let docs = crate::workspace().join("docs");
-    let mut pages = [others.to_vec(), files(&docs).unwrap()].concat();
+    let [docs, github] =
+        ["docs", ".github"].map(|folder| files(&crate::workspace().join(folder)).unwrap());
+    let mut pages = [others.to_vec(), docs, github].concat();
     pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
     let name = |page: &Path| {
         page.strip_prefix(crate::workspace())
