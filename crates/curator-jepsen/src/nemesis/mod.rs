@@ -1,22 +1,20 @@
-//! The nemeses: each injects a fault, and heals it.
+//! The nemeses, by their names: each injects a fault, and heals it.
 //!
 //! Each nemesis injects one kind of fault for one to two session timeouts, unless its description
 //! states otherwise. The seed determines its actions and its victims. The word "nemesis" is
 //! Jepsen's.
 
-mod clients;
-mod servers;
+mod strike;
 
 use std::fmt;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use curator_test::Direction;
 use fastrand::Rng;
 
-pub use self::clients::REQUESTS;
-use crate::history::{Phase, What};
-use crate::scene::{Client, SESSION_TIMEOUT, Scene, now};
+pub use self::strike::REQUESTS;
+pub(crate) use self::strike::Strike;
+use crate::scene::SESSION_TIMEOUT;
 use crate::work::display_name;
 
 /// The nemeses, by their names on the command line.
@@ -133,7 +131,7 @@ impl Nemesis {
             Self::PauseClientLong => 2.0 + random.f64() / 5.0,
             // Some of these faults last longer than a session timeout, others do not.
             Self::CutClient | Self::LoseRequests | Self::LoseAnswers => 0.2 + 1.8 * random.f64(),
-            Self::ClockRate => clients::SLOW_CLOCKS,
+            Self::ClockRate => strike::SLOW_CLOCKS,
             _ => 1.0 + random.f64(),
         };
         SESSION_TIMEOUT.mul_f64(factor)
@@ -141,113 +139,6 @@ impl Nemesis {
 }
 
 display_name!(Nemesis);
-
-/// An active nemesis.
-#[derive(Debug)]
-pub(crate) struct Strike<'a> {
-    scene: &'a Scene,
-    nemesis: Nemesis,
-    length: Duration,
-    random: Rng,
-    /// When the fault was healed, if it was healed before the strike ended.
-    healed: Option<u64>,
-}
-
-impl<'a> Strike<'a> {
-    /// All random choices follow from the seed.
-    pub(crate) fn new(scene: &'a Scene, nemesis: Nemesis, seed: u64) -> Self {
-        let mut random = Rng::with_seed(seed);
-        Self {
-            scene,
-            nemesis,
-            length: nemesis.length(&mut random),
-            random,
-            healed: None,
-        }
-    }
-
-    /// Injects the fault and heals it. Returns the time at which it was healed, on the clock of
-    /// histories. Killed servers count as healed when they are started, not when they are ready.
-    ///
-    /// # Errors
-    ///
-    /// When the fault cannot be injected or healed. Then the run must end.
-    ///
-    /// # Cancel safety
-    ///
-    /// A dropped future leaves the fault in place. Then the run must end.
-    pub(crate) async fn run(mut self) -> anyhow::Result<u64> {
-        match self.nemesis {
-            Nemesis::KillFollower | Nemesis::KillLeader => self.kill().await?,
-            Nemesis::KillAll => self.kill_all().await?,
-            Nemesis::PauseFollower | Nemesis::PauseLeader => self.pause().await?,
-            Nemesis::DiskStall => self.stall_disk().await?,
-            Nemesis::IsolateFollower | Nemesis::IsolateLeader => self.isolate().await?,
-            Nemesis::PauseClient | Nemesis::PauseClientLong => self.pause_clients().await?,
-            Nemesis::KillClient => self.kill_clients().await?,
-            Nemesis::CutClient => self.black_hole(Direction::Both).await?,
-            Nemesis::LoseRequests => self.black_hole(Direction::ToServer).await?,
-            Nemesis::LoseAnswers => self.black_hole(Direction::ToClient).await?,
-            Nemesis::Flapping => self.flap().await?,
-            Nemesis::SwallowAnswers => self.swallow_answers().await?,
-            Nemesis::DeleteNodes => self.delete_nodes().await?,
-            Nemesis::ClockRate => self.slow_clocks().await?,
-        }
-        let healed = self.healed.unwrap_or_else(now);
-        self.scene
-            .journal
-            .say(&format!("{} is healed", self.nemesis));
-        self.record_phase(Phase::End, String::new())?;
-        Ok(healed)
-    }
-
-    /// One or two of our clients, and one of each peer.
-    fn victims(&mut self) -> Vec<&'a Client> {
-        self.scene.some_of_each(&mut self.random)
-    }
-
-    /// Records the start of the strike. Must be called once, before the fault is injected.
-    fn begin(&self, victim_names: &str) -> anyhow::Result<()> {
-        let Self {
-            scene,
-            nemesis,
-            length,
-            ..
-        } = self;
-        scene.journal.say(&format!(
-            "{nemesis} begins, for {:.1} s: {victim_names}",
-            length.as_secs_f64()
-        ));
-        self.record_phase(Phase::Begin, victim_names.to_owned())
-    }
-
-    fn record_phase(&self, phase: Phase, detail: String) -> anyhow::Result<()> {
-        self.scene.journal.write(What::Nemesis {
-            name: self.nemesis.to_string(),
-            phase,
-            detail,
-        })
-    }
-
-    /// Waits while the fault is active.
-    async fn wait(&self) -> anyhow::Result<()> {
-        self.scene.wait_and_check(self.length).await
-    }
-
-    /// A random duration in this range, in milliseconds.
-    fn between(&mut self, least: u64, most: u64) -> Duration {
-        Duration::from_millis(self.random.u64(least..=most))
-    }
-}
-
-/// The clients' names in reports.
-fn names(clients: &[&Client]) -> String {
-    clients
-        .iter()
-        .map(|client| format!("w{}", client.number()))
-        .collect::<Vec<_>>()
-        .join(", ")
-}
 
 #[cfg(test)]
 mod tests {
@@ -285,7 +176,7 @@ mod tests {
         assert!(KillClient.mixes_with(CutClient) && !KillClient.mixes_with(PauseClient));
     }
 
-    /// If sets were replaced sooner, a client that was cut off would overwrite a set to which no
+    /// If sets were replaced sooner, a client that was cut off would overwrite a set that no
     /// other client has written, and no update could be lost.
     #[test]
     fn a_set_is_used_for_longer_than_a_session_and_a_strike() {

@@ -102,7 +102,7 @@ async fn conduct(options: &Options, directory: &Path) -> anyhow::Result<Report> 
     };
     end.write(directory)
         .context("cannot write the final results of the run")?;
-    scene.journal.say("checking");
+    scene.journal.print("checking");
     let report = report::check_directory(directory)?;
     println!("\n{}", report.text());
     Ok(report)

@@ -61,7 +61,7 @@ pub(super) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> anyhow
     for (client, part) in &idle {
         scene
             .journal
-            .say(&format!("w{client} has not acquired {part} for {GRACE:?}"));
+            .print(&format!("w{client} has not acquired {part} for {GRACE:?}"));
     }
 
     scene
@@ -102,13 +102,13 @@ pub(super) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> anyhow
         sleep(POLL).await;
     };
     for node in &nodes {
-        scene.journal.say(&format!(
+        scene.journal.print(&format!(
             "{} of session {:#x} is left behind",
             node.path, node.session
         ));
     }
     for (path, session) in watches.iter().flatten() {
-        scene.journal.say(&format!(
+        scene.journal.print(&format!(
             "a watch on {path} of session {session:#x} is left behind"
         ));
     }
@@ -161,7 +161,7 @@ fn log(scene: &Scene, recovery: &Recovery, healed: u64) {
         })
     };
     let (acquired, sessions) = scene.journal.progress().totals();
-    scene.journal.say(&format!(
+    scene.journal.print(&format!(
         "first acquire {}, all clients {}; {} orphaned nodes and {} orphaned watches after {:.1} s; {acquired} acquires and {sessions} \
          sessions so far",
         seconds(recovery.first_acquire),

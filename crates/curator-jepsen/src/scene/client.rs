@@ -146,7 +146,7 @@ impl Client {
         match self.peer {
             None => bail!("w{client} ended unexpectedly with {how}: {output}"),
             Some(peer) => {
-                journal.say(&format!(
+                journal.print(&format!(
                     "w{client}, {peer}, ended unexpectedly with {how}, and is restarted: {output}"
                 ));
                 self.kill(journal)?;

@@ -61,7 +61,7 @@ impl Journal {
     }
 
     /// Prints a line, with the time since the start of the run.
-    pub(crate) fn say(&self, line: &str) {
+    pub(crate) fn print(&self, line: &str) {
         println!("[{:>13}] {line}", history::seconds(now() - self.began));
     }
 

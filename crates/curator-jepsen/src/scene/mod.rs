@@ -115,7 +115,7 @@ impl Scene {
     /// lock once, and each cache, counter and service has made progress.
     pub(crate) async fn start(cast: &Cast, directory: &Path) -> anyhow::Result<Self> {
         let journal = Journal::start(directory)?;
-        journal.say("starting the ensemble");
+        journal.print("starting the ensemble");
         let cluster = TestingCluster::builder()
             .partitionable()
             .tick_time(TICK)
@@ -157,7 +157,7 @@ impl Scene {
         }
         scene
             .journal
-            .say("waiting until every client has acquired every lock");
+            .print("waiting until every client has acquired every lock");
         let began = now();
         scene.journal.progress().mark(began);
         let limit = Instant::now() + WAIT_LIMIT;

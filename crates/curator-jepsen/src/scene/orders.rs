@@ -84,7 +84,7 @@ impl Scene {
             }
             if waiting.is_empty() || Instant::now() > end {
                 for client in &waiting {
-                    self.journal.say(&format!("w{client} did not {what}"));
+                    self.journal.print(&format!("w{client} did not {what}"));
                 }
                 return Ok(waiting);
             }
@@ -107,13 +107,13 @@ impl Scene {
         // From here on, only our clients may have watches. A peer that does not finish is logged,
         // but does not fail the run.
         if !peers.is_empty() {
-            self.journal.say("requesting the peers to finish");
+            self.journal.print("requesting the peers to finish");
             self.end(&peers).await;
         }
-        self.journal.say("requesting our clients to rest");
+        self.journal.print("requesting our clients to rest");
         let restless = self.rest(&ours).await?;
         let at_rest = self.remains().await?;
-        self.journal.say("requesting our clients to finish");
+        self.journal.print("requesting our clients to finish");
         let mut failed = self.end(&ours).await;
         failed.extend(restless);
         failed.sort_unstable();
@@ -150,7 +150,7 @@ impl Scene {
             .collect();
         for (client, how) in &unfinished {
             self.journal
-                .say(&format!("w{client} did not finish: {how}"));
+                .print(&format!("w{client} did not finish: {how}"));
         }
         unfinished.into_iter().map(|(client, _)| client).collect()
     }
@@ -166,7 +166,7 @@ impl Scene {
             .filter_map(|client| Some((client, progress.followed(client)?.unclosed.clone()?)))
             .collect();
         for (client, error) in &unclosed {
-            self.journal.say(&format!(
+            self.journal.print(&format!(
                 "w{client} has ended, but the close of its session is unconfirmed: {error}"
             ));
         }
@@ -182,7 +182,7 @@ impl Scene {
             let watches = self.watches().await;
             if (nodes.is_empty() && watches == Some(0)) || Instant::now() > end {
                 for node in &nodes {
-                    self.journal.say(&format!(
+                    self.journal.print(&format!(
                         "{} of session {:#x} is left behind",
                         node.path, node.session
                     ));
@@ -191,10 +191,10 @@ impl Scene {
                     Some(0) => {}
                     Some(watches) => self
                         .journal
-                        .say(&format!("{watches} watches are left behind")),
+                        .print(&format!("{watches} watches are left behind")),
                     None => self
                         .journal
-                        .say("a server did not report how many watches are left behind"),
+                        .print("a server did not report how many watches are left behind"),
                 }
                 return Ok(LeftoverCounts {
                     nodes: nodes.len(),

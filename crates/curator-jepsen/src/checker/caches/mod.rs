@@ -4,24 +4,22 @@
 //! |---|---|
 //! | `Replay` | an event of a stream that is inconsistent with the events before it: `stream.rs` |
 //! | `Backwards` | a state that is older than one reported before: `stream.rs` |
-//! | `Differs` | while all clients pause their writes, the content of a cache differs from the nodes of the servers: `tree.rs` |
+//! | `Differs` | while all clients pause their writes, the content of a cache differs from the nodes of the servers: `content.rs` |
 //! | `StreamDiffers` | while all clients pause their writes, the replay of a stream differs from the content of its cache: `stream.rs` |
 //! | `Stale` | a cache is not current long after an outage, or its stream has not reported that it is: `stream.rs` |
-//! | `NotCaughtUp` | the snapshot of `caught_up` lacks an earlier write: `caught_up.rs` |
+//! | `NotCaughtUp` | the snapshot of `caught_up` lacks an earlier write: `content.rs` |
 //!
 //! After each strike, once all clients are connected again, the conductor makes them pause their
 //! writes, and requests the content of their caches; then it reads the nodes from the servers. A
 //! stream belongs to one life of a process.
 
-mod caught_up;
+mod content;
 mod stream;
-mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::caught_up::Writes;
+use self::content::{Snapshot, Tree, Writes, by_path, missing_writes};
 use self::stream::{STALE, Stream};
-use self::tree::{Snapshot, Tree, by_path};
 use super::findings::{CacheAftermath, CacheTally, Kind, Violation, is_ours};
 use super::strikes::Strike;
 use crate::history::CacheSeen;
@@ -112,7 +110,7 @@ impl Caches {
             .iter()
             .filter(|((_, _, part), _)| is_ours(part))
         {
-            for (at, detail) in caught_up::check(&stream.snapshots, &self.writes) {
+            for (at, detail) in missing_writes(&stream.snapshots, &self.writes) {
                 self.found.push(Found {
                     kind: Kind::NotCaughtUp,
                     at,

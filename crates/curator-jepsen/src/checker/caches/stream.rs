@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::tree::{Nodes, Snapshot, by_path, describe, differences, show};
+use super::content::{Nodes, Snapshot, by_path, describe, differences, show};
 use super::{Found, StreamKey};
 use crate::checker::findings::{Kind, is_ours};
 use crate::history::{CACHED, CacheSeen, Node};

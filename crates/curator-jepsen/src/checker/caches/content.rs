@@ -1,9 +1,131 @@
-//! Checks that a cache contains all earlier writes once `caught_up` has returned.
+//! Compares the content of a cache with the servers' nodes, or with the replay of its stream, while
+//! all clients pause their writes. Checks that a cache contains all earlier writes once `caught_up`
+//! has returned.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::tree::{Snapshot, show};
-use crate::history::CacheSeen;
+use super::{Found, StreamKey};
+use crate::checker::findings::Kind;
+use crate::history::{CacheSeen, Node};
+
+/// Nodes by their paths.
+pub(super) type Nodes = BTreeMap<String, Node>;
+
+/// Indexes nodes by path.
+pub(super) fn by_path(nodes: &[Node]) -> Nodes {
+    nodes
+        .iter()
+        .map(|node| (node.path.clone(), node.clone()))
+        .collect()
+}
+
+/// Formats a node and its state for a report.
+pub(super) fn show(node: &Node) -> String {
+    let Node {
+        path,
+        czxid,
+        mzxid,
+        data,
+    } = node;
+    format!("{path} ({czxid:#x}, {mzxid:#x}, {data:?})")
+}
+
+/// The content of a cache.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    /// Read before the content was requested.
+    pub(super) asked: u64,
+    /// Read after the content was returned.
+    pub(super) at: u64,
+    /// Whether the cache reported that it was current. `None` for peers, which do not report it.
+    pub(super) is_current: Option<bool>,
+    pub(super) nodes: Nodes,
+}
+
+/// The paths where the two differ, with the node of each side.
+pub(super) fn differences(one: &Nodes, other: &Nodes) -> Vec<String> {
+    let missing = one
+        .iter()
+        .filter(|(path, _)| !other.contains_key(*path))
+        .map(|(_, node)| format!("{} instead of no node", show(node)));
+    let others = other.iter().filter_map(|(path, node)| match one.get(path) {
+        None => Some(format!("no node instead of {}", show(node))),
+        Some(found) if found != node => Some(format!("{} instead of {}", show(found), show(node))),
+        Some(_) => None,
+    });
+    missing.chain(others).collect()
+}
+
+/// The number of differences, and the first three.
+pub(super) fn describe(what: &str, differences: &[String]) -> String {
+    let first = differences
+        .iter()
+        .take(3)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("; ");
+    format!("{what} differs in {} nodes: {first}", differences.len())
+}
+
+/// One comparison: the nodes on the servers, and the contents of the caches.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    /// When the nodes were read, and which processes had to write snapshots; `None` if the
+    /// run ended before that.
+    pub(super) read: Option<(u64, Vec<u32>, Nodes)>,
+    pub(super) snapshots: BTreeMap<StreamKey, Nodes>,
+}
+
+impl Tree {
+    /// For each stream that had to write a snapshot: the time, the part, and the violation,
+    /// if any.
+    pub(super) fn compare(
+        &self,
+        streams: &BTreeSet<&StreamKey>,
+    ) -> Vec<(u64, String, Option<Found>)> {
+        let Some((at, asked, nodes)) = &self.read else {
+            return Vec::new();
+        };
+        // The conductor has requested the snapshot from the last life of each process.
+        let last: BTreeMap<(u32, &str), &StreamKey> = streams
+            .iter()
+            .map(|key| ((key.0, key.2.as_str()), *key))
+            .filter(|((worker, _), _)| asked.contains(worker))
+            .collect();
+        last.values()
+            .map(|key| (*at, key.2.clone(), self.compare_one(key, *at, nodes)))
+            .collect()
+    }
+
+    fn compare_one(
+        &self,
+        (worker, life, part): &StreamKey,
+        at: u64,
+        nodes: &Nodes,
+    ) -> Option<Found> {
+        let Some((key, snapshot)) = self
+            .snapshots
+            .iter()
+            .find(|((of_worker, _, of_part), _)| of_worker == worker && of_part == part)
+        else {
+            return Some(Found {
+                kind: Kind::Stale,
+                at,
+                key: (*worker, *life, part.clone()),
+                nodes: 1,
+                detail: "has not reported its content".to_owned(),
+            });
+        };
+        let differences = differences(snapshot, nodes);
+        (!differences.is_empty()).then(|| Found {
+            kind: Kind::Differs,
+            at,
+            key: key.clone(),
+            nodes: differences.len(),
+            detail: describe("content", &differences),
+        })
+    }
+}
 
 /// Returns the writes that each snapshot lacks, with the time of the snapshot. A snapshot must
 /// contain all writes of any client whose replies arrived before the snapshot was requested:
@@ -13,13 +135,13 @@ use crate::history::CacheSeen;
 ///   sent.
 /// - A deleted node must be absent, or have been created after all transactions whose replies
 ///   arrived before the delete was sent: the servers order writes as they happen.
-pub(super) fn check(snapshots: &[Snapshot], writes: &Writes) -> Vec<(u64, String)> {
+pub(super) fn missing_writes(snapshots: &[Snapshot], writes: &Writes) -> Vec<(u64, String)> {
     let mut snapshots: Vec<&Snapshot> = snapshots.iter().collect();
     snapshots.sort_by_key(|snapshot| snapshot.asked);
     let mut found = Vec::new();
     let mut answered = writes.answered().peekable();
-    // For each path: the transaction of its last write and the time at which it was sent; and the
-    // time at which its last delete was sent.
+    // For each path: the transaction of its last write, when this write was sent, and when its last
+    // delete was sent.
     let mut set = BTreeMap::<&str, (i64, u64)>::new();
     let mut deleted = BTreeMap::<&str, u64>::new();
     for snapshot in snapshots {
@@ -92,7 +214,7 @@ struct Write {
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     all: BTreeMap<(u32, u32, u64), Write>,
-    /// For each path, the time at which each of its deletes was sent, and the time of the reply.
+    /// For each path, when each of its deletes was sent, and when the reply arrived.
     deletes: BTreeMap<String, Vec<(u64, u64)>>,
     /// The times of the replies, in order, each with the greatest transaction up to then.
     greatest: Vec<(u64, i64)>,
