@@ -39,15 +39,15 @@ pub(crate) enum Event {
     Expire { leader: ServerId, epoch: u32 },
     /// The leader looks for empty containers and expired TTL nodes.
     Clean { leader: ServerId, epoch: u32 },
-    /// A server that has had no leader, or a leader that has had no majority, gives up if that has
-    /// not changed.
-    GiveUp { server: ServerId, attempt: u64 },
+    /// A follower without its leader, or a leader without a majority, looks for a leader, unless
+    /// the connection is back.
+    LoseQuorum { server: ServerId, attempt: u64 },
     /// A server without a leader looks for one.
     Elect { server: ServerId, attempt: u64 },
     /// A fault ends.
     Undo(Undo),
     /// Chance decides on the next fault.
-    Mischief(u64),
+    RandomFault(u64),
     /// All faults end.
     Heal,
 }

@@ -173,7 +173,7 @@ impl World {
         };
         link.to_server = link.to_server.max(self.now + latency);
         if frame.is_none() {
-            // Nobody receives any more.
+            // The receiver is gone.
             (link.stage, link.waiting) = (Stage::Ended, None);
             link.inbox.clear();
         }

@@ -9,14 +9,14 @@
 //! | `leader` | the order of changes, and the expiry of sessions |
 //! | `roles` | who leads and who follows |
 //! | `outage` | faults that a test or chance calls |
-//! | `mischief` | faults by chance |
+//! | `injection` | faults by chance |
 //! | `operator` | what a test sees of the servers, and changes there |
 //! | `passing` | faults at chosen frames |
 
 mod event;
+mod injection;
 mod leader;
 mod link;
-mod mischief;
 mod operator;
 mod outage;
 mod passing;
@@ -32,10 +32,10 @@ use std::{
 
 use event::Queue;
 pub(crate) use event::{Event, Undo};
+use injection::Injection;
+pub(crate) use injection::Strike;
 use leader::{Proposal, Record};
 use link::Link;
-use mischief::Mischief;
-pub(crate) use mischief::Strike;
 use operator::Taken;
 use server::Server;
 
@@ -128,7 +128,7 @@ pub(crate) struct World {
     timeouts_changed: u64,
     /// The messages between servers that have not arrived for that reason.
     held: Vec<Event>,
-    mischief: Mischief,
+    injection: Injection,
     /// The nodes that no client has access to.
     taken: Vec<Taken>,
     /// The sessions that an operator has ended.
@@ -182,7 +182,7 @@ impl World {
             grouped: 0,
             timeouts_changed: 0,
             held: Vec::new(),
-            mischief: Mischief::default(),
+            injection: Injection::default(),
             taken: Vec::new(),
             ended: BTreeSet::new(),
             config,
@@ -250,7 +250,7 @@ impl World {
                     self.at_server(to, event);
                 }
             }
-            Event::Report(s) | Event::GiveUp { server: s, .. } => self.at_server(s, event),
+            Event::Report(s) | Event::LoseQuorum { server: s, .. } => self.at_server(s, event),
             Event::Commit { leader, .. }
             | Event::Expire { leader, .. }
             | Event::Clean { leader, .. } => {
@@ -258,7 +258,7 @@ impl World {
             }
             Event::Elect { server, attempt } => self.elect(server, attempt),
             Event::Undo(undo) => self.undo(undo),
-            Event::Mischief(round) => self.make_mischief(round),
+            Event::RandomFault(round) => self.make_random_fault(round),
             Event::Heal => self.heal(),
         }
     }
@@ -294,7 +294,7 @@ impl World {
                 }
             }
             Event::Report(s) => self.report(s),
-            Event::GiveUp { server, attempt } => self.give_up(server, attempt),
+            Event::LoseQuorum { server, attempt } => self.lose_quorum(server, attempt),
             Event::Commit { leader, epoch } => self.commit(leader, epoch),
             Event::Expire { leader, epoch } => self.expire(leader, epoch),
             Event::Clean { leader, epoch } => self.clean(leader, epoch),

@@ -174,11 +174,11 @@ impl World {
             .collect();
         self.trace
             .line(self.now, format_args!("the operator deletes {path}"));
-        let deletes = paths
+        let sent: Vec<_> = paths
             .into_iter()
             .rev()
-            .map(|path| Write::Delete { path, version: -1 });
-        let sent: Vec<_> = deletes.map(|write| self.write(write)).collect();
+            .map(|path| self.write(Write::Delete { path, version: -1 }))
+            .collect();
         sent.contains(&true)
     }
 
@@ -401,11 +401,10 @@ fn nobodys() -> Vec<Acl> {
 const RETRY: u64 = 100;
 
 fn nodes_of(processor: &Processor) -> Vec<(String, Node)> {
-    let nodes = processor
+    processor
         .tree
         .nodes_from("")
-        .filter(|(path, ..)| is_of_client(path));
-    nodes
+        .filter(|(path, ..)| is_of_client(path))
         .map(|(path, data, stat, container)| (path.to_owned(), Node::new(data, &stat, container)))
         .collect()
 }

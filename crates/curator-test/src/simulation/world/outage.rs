@@ -136,19 +136,19 @@ impl World {
         self.trace
             .line(self.now, format_args!("{} resumes", self.servers[s].name));
         let backlog = std::mem::take(&mut self.servers[s].backlog);
-        // The leader has given it up. It notices before or after it has read what has arrived from
+        // The leader has dropped it. It notices before or after it has read what has arrived from
         // clients.
         let paused = self.now - self.servers[s].paused_at;
-        let is_given_up =
+        let is_dropped =
             self.servers.len() > 1 && paused > self.config.sync_limit * self.settings.tick();
-        let is_noticed = is_given_up && self.rng.bool();
+        let is_noticed = is_dropped && self.rng.bool();
         if is_noticed {
             self.look(s);
         }
         for event in backlog {
             self.dispatch(event);
         }
-        if is_given_up && !is_noticed && !self.servers[s].role.is_leading() {
+        if is_dropped && !is_noticed && !self.servers[s].role.is_leading() {
             self.look(s);
         }
         self.reconsider();

@@ -1,4 +1,4 @@
-//! Who leads and who follows.
+//! The roles of the servers: leader, follower, or looking for a leader.
 //!
 //! Nothing here asks at intervals: a timer is set only when something has changed. So a long outage
 //! takes no time.
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Event, ServerId, World};
 use crate::embedded::{ConnectionId, Millis};
 
-/// What a server takes itself for.
+/// The role of a server.
 #[derive(Debug)]
 pub(crate) enum Role {
     /// It has no leader, and serves no client.
@@ -104,9 +104,9 @@ impl World {
         let Some(epoch) = self.servers[l].role.leading().map(|leader| leader.epoch) else {
             return Vec::new();
         };
-        let follows =
-            |s: &ServerId| self.servers[*s].role.follows(l, epoch) && self.are_linked(l, *s);
-        (0..self.servers.len()).filter(follows).collect()
+        (0..self.servers.len())
+            .filter(|s| self.servers[*s].role.follows(l, epoch) && self.are_linked(l, *s))
+            .collect()
     }
 
     pub(super) fn has_majority(&self, l: ServerId) -> bool {
@@ -145,7 +145,7 @@ impl World {
                 let wait = self.patience(is_noticed);
                 let attempt = self.servers[s].attempt;
                 self.queue
-                    .add(self.now + wait, Event::GiveUp { server: s, attempt });
+                    .add(self.now + wait, Event::LoseQuorum { server: s, attempt });
             }
             if !is_unhappy && let Some(leader) = self.servers[s].role.leading_mut() {
                 let stalled = std::mem::take(&mut leader.stalled);
@@ -202,7 +202,7 @@ impl World {
     }
 
     /// A server leaves its leader, or a leader stops leading.
-    pub(super) fn give_up(&mut self, s: ServerId, attempt: u64) {
+    pub(super) fn lose_quorum(&mut self, s: ServerId, attempt: u64) {
         let server = &self.servers[s];
         if server.attempt != attempt || !server.is_doubtful || !server.is_up {
             return;

@@ -13,7 +13,7 @@ use crate::{
 
 /// The faults that may happen.
 #[derive(Default)]
-pub(crate) struct Mischief {
+pub(crate) struct Injection {
     faults: Faults,
     /// Counts the changes of the faults, so that a late timer has no effect.
     round: u64,
@@ -36,9 +36,9 @@ pub(crate) enum Strike {
     Throttle,
 }
 
-impl fmt::Debug for Mischief {
+impl fmt::Debug for Injection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mischief")
+        f.debug_struct("Injection")
             .field("faults", &self.faults)
             .field("armed", &self.armed.len())
             .finish()
@@ -51,26 +51,26 @@ const SECOND: Millis = 1000;
 impl World {
     /// Replaces the faults by chance.
     pub(crate) fn set_faults(&mut self, faults: Faults) {
-        self.mischief.faults = faults;
-        self.mischief.round += 1;
-        self.plan_mischief();
+        self.injection.faults = faults;
+        self.injection.round += 1;
+        self.plan_random_fault();
     }
 
     /// The next request that matches has this fault.
     pub(crate) fn arm(&mut self, matcher: Matcher, strike: Strike) {
-        self.mischief.armed.push((matcher, strike));
+        self.injection.armed.push((matcher, strike));
     }
 
     /// Forgets the faults for chosen requests.
     pub(super) fn disarm(&mut self) {
-        self.mischief.armed.clear();
+        self.injection.armed.clear();
     }
 
-    fn plan_mischief(&mut self) {
-        if self.mischief.faults.are_timed() {
+    fn plan_random_fault(&mut self) {
+        if self.injection.faults.are_timed() {
             let wait = self.rng.u64(SECOND / 2..=SECOND * 3 / 2);
             self.queue
-                .add(self.now + wait, Event::Mischief(self.mischief.round));
+                .add(self.now + wait, Event::RandomFault(self.injection.round));
         }
     }
 
@@ -83,12 +83,12 @@ impl World {
         xid: i32,
     ) -> bool {
         let armed = self
-            .mischief
+            .injection
             .armed
             .iter()
             .position(|(matcher, _)| matcher(info));
         let strike = match armed {
-            Some(index) => Some(self.mischief.armed.remove(index).1),
+            Some(index) => Some(self.injection.armed.remove(index).1),
             None => self.strike_by_chance(info.op()),
         };
         match strike {
@@ -110,7 +110,7 @@ impl World {
             Some(Strike::Silence) => {
                 let time = armed
                     .is_none()
-                    .then(|| self.time(self.mischief.faults.silence));
+                    .then(|| self.time(self.injection.faults.silence));
                 self.silence(id, time);
                 false
             }
@@ -132,7 +132,7 @@ impl World {
     }
 
     fn strike_by_chance(&mut self, op: OpCode) -> Option<Strike> {
-        let faults = self.mischief.faults;
+        let faults = self.injection.faults;
         if self.chance(faults.cut_before_request) {
             return Some(Strike::CutRequest);
         }
@@ -175,7 +175,7 @@ impl World {
 
     /// Whether the reconnect of a session is answered with a new one.
     pub(super) fn answers_with_another(&mut self, s: ServerId, session: i64) -> bool {
-        let does = self.chance(self.mischief.faults.other_session);
+        let does = self.chance(self.injection.faults.other_session);
         if does {
             let server = &self.servers[s].name;
             self.trace.line(
@@ -198,7 +198,7 @@ impl World {
 
     /// How long the next frame takes.
     pub(super) fn frame_latency(&mut self) -> Millis {
-        let delay = self.mischief.faults.delay;
+        let delay = self.injection.faults.delay;
         let late = if self.chance(delay.probability) {
             self.time(delay)
         } else {
@@ -209,7 +209,7 @@ impl World {
 
     /// How long the leader's next message to a follower takes.
     pub(super) fn lag(&mut self) -> Millis {
-        let fault = self.mischief.faults.lag;
+        let fault = self.injection.faults.lag;
         let late = if self.chance(fault.probability) {
             self.time(fault)
         } else {
@@ -221,7 +221,7 @@ impl World {
 
     /// How late the leader looks for expired sessions.
     pub(super) fn lateness(&mut self) -> Millis {
-        let fault = self.mischief.faults.slow_tick;
+        let fault = self.injection.faults.slow_tick;
         if self.chance(fault.probability) {
             self.time(fault)
         } else {
@@ -230,11 +230,11 @@ impl World {
     }
 
     /// Begins the faults of this second.
-    pub(super) fn make_mischief(&mut self, round: u64) {
-        if round != self.mischief.round {
+    pub(super) fn make_random_fault(&mut self, round: u64) {
+        if round != self.injection.round {
             return;
         }
-        let faults = self.mischief.faults;
+        let faults = self.injection.faults;
         let s = self.rng.usize(..self.servers.len());
         let process = self.rng.usize(..self.processes.len().max(1));
         if let Some(time) = self.begins(faults.crash).filter(|_| self.runs(s)) {
@@ -317,7 +317,7 @@ impl World {
         {
             self.restore(self.now.saturating_sub(ago));
         }
-        self.plan_mischief();
+        self.plan_random_fault();
     }
 
     /// Whether a majority keeps its disks.
