@@ -118,9 +118,11 @@ async fn main() -> Result<(), Failure> {
         "A notification is a watch event, sent to one session. The naive release wakes every waiter. The"
     );
     println!(
-        "standard one wakes two, one of which owns the lock then; the former holder watches its own node, and"
+        "standard release wakes two waiters, and one then owns the lock. The former holder watches its"
     );
-    println!("is the third to be notified. One request of each hand-over is the release itself.");
+    println!(
+        "own node, and is the third to be notified. One request of each hand-over is the release itself."
+    );
     for client in clients {
         client.close().await?;
     }

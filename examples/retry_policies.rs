@@ -47,7 +47,7 @@ fn printed(who: &'static str, policy: impl RetryPolicy) -> impl RetryPolicy {
         let delay = policy.next_delay(failed);
         let decision = match delay {
             Some(delay) => format!("retry {} in {} ms", failed.retries() + 1, delay.as_millis()),
-            None => "gives up".to_owned(),
+            None => "ends the retries".to_owned(),
         };
         println!(
             "{who}: {:.1} s after the first failure: {decision}",
@@ -154,7 +154,7 @@ fn print_delays() -> Result<(), Failure> {
         ),
     ];
     println!(
-        "The wait before each retry in milliseconds, if a try takes no time; `-` is giving up.\n"
+        "The wait before each retry in milliseconds, if a try takes no time; `-` ends the retries.\n"
     );
     println!(
         "{:<43}{}",

@@ -494,7 +494,10 @@ fn retry_policies() {
                 .find(what)
                 .unwrap_or_else(|| panic!("no {what:?} in {printed}"))
         };
-        assert!(at("gives up") < at("hasty: no session with"), "{printed}");
+        assert!(
+            at("ends the retries") < at("hasty: no session with"),
+            "{printed}"
+        );
         assert!(
             at("hasty: can the same call succeed later? Yes.")
                 < at("The servers can be reached again."),

@@ -5,7 +5,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "an allocator is unsafe; this one only counts what it passes to that of the system"
+    reason = "an allocator is unsafe; this one only counts what it passes to the system's"
 )]
 
 use std::alloc::{GlobalAlloc, Layout, System};

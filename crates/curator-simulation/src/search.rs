@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::mutex::lock;
 use crate::schedule::Verdict;
-use crate::world::{Failure, lock};
+use crate::world::Failure;
 
 /// Which schedules to run.
 #[derive(Debug, Clone)]
@@ -75,34 +75,33 @@ impl Search {
         // By their numbers, because schedules end in different orders.
         let hashes = Mutex::new(BTreeMap::new());
         let began = Instant::now();
-        let work = || {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= self.seeds || stopped.load(Ordering::Relaxed) {
-                    return;
-                }
-                let seed = self.from.wrapping_add(number);
-                let workload = self.workload(seed);
-                let verdict = catch_unwind(AssertUnwindSafe(|| run(seed, workload)))
-                    .unwrap_or_else(|_| panicked());
-                ran.fetch_add(1, Ordering::Relaxed);
-                *lock(&simulated) += verdict.time;
-                lock(&hashes).insert(number, verdict.trace_hash);
-                if let Some(failure) = verdict.failure {
-                    let failed = Found {
-                        seed,
-                        workload,
-                        failure,
-                    };
-                    found(&failed);
-                    lock(&failures).push(failed);
-                    stopped.fetch_or(self.stops, Ordering::Relaxed);
-                }
-            }
-        };
         std::thread::scope(|scope| {
             for _ in 0..self.threads {
-                scope.spawn(work);
+                scope.spawn(|| {
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= self.seeds || stopped.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        let seed = self.from.wrapping_add(number);
+                        let workload = self.workload(seed);
+                        let verdict = catch_unwind(AssertUnwindSafe(|| run(seed, workload)))
+                            .unwrap_or_else(|_| panicked());
+                        ran.fetch_add(1, Ordering::Relaxed);
+                        *lock(&simulated) += verdict.time;
+                        lock(&hashes).insert(number, verdict.trace_hash);
+                        if let Some(failure) = verdict.failure {
+                            let failed = Found {
+                                seed,
+                                workload,
+                                failure,
+                            };
+                            found(&failed);
+                            lock(&failures).push(failed);
+                            stopped.fetch_or(self.stops, Ordering::Relaxed);
+                        }
+                    }
+                });
             }
         });
         let mut found = lock(&failures).clone();

@@ -184,8 +184,9 @@ impl fmt::Display for Distribution {
 
 /// The `java` in `JAVA_HOME`, otherwise the one on `PATH`.
 pub(crate) fn find_java() -> Option<PathBuf> {
-    let home = env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/java"));
-    home.filter(|java| java.is_file())
+    env::var_os("JAVA_HOME")
+        .map(|home| Path::new(&home).join("bin/java"))
+        .filter(|java| java.is_file())
         .or_else(|| find_on_path("java"))
 }
 

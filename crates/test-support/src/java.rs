@@ -124,10 +124,12 @@ fn credentials_of(words: &[String]) -> SessionCredentials {
     let [id, password] = words else {
         panic!("not an id and a password: {words:?}")
     };
-    let octet = |at: usize| u8::from_str_radix(&password[at..at + 2], 16).unwrap();
     SessionCredentials {
         session_id: u64::from_str_radix(id, 16).unwrap().cast_signed(),
-        password: (0..password.len()).step_by(2).map(octet).collect(),
+        password: (0..password.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&password[at..at + 2], 16).unwrap())
+            .collect(),
     }
 }
 

@@ -147,12 +147,11 @@ impl Subscriber for Listener {
             .fields
             .get("client")
             .and_then(|client| READERS.lock().unwrap().get(client).cloned());
-        let inside = || ENTERED.with_borrow(|entered| entered.last().cloned());
         let mut heard = self.heard.lock().unwrap();
         if let Some((span, _)) = event
             .parent()
             .cloned()
-            .or_else(inside)
+            .or_else(|| ENTERED.with_borrow(|entered| entered.last().cloned()))
             .and_then(|id| heard.spans.get(index(&id)))
         {
             let mut fields = span.fields.clone();

@@ -57,8 +57,9 @@ pub(crate) fn install_all(packages: &[&str]) -> Result<(), String> {
 /// runs it. Dropping the file releases the lock.
 fn lock() -> Result<File, String> {
     let path = target_dir()?.join("apt-get.lock");
-    let locked = File::create(&path).and_then(|file| file.lock().map(|()| file));
-    locked.map_err(|e| format!("cannot lock {}: {e}", path.display()))
+    File::create(&path)
+        .and_then(|file| file.lock().map(|()| file))
+        .map_err(|e| format!("cannot lock {}: {e}", path.display()))
 }
 
 /// Updates the list of packages.

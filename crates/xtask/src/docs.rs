@@ -83,16 +83,16 @@ fn faults(results: &Results, names: &str) -> Result<String, String> {
         .ok_or_else(|| format!("results.json has no section {section:?}"))?;
     let tables = summary.tables();
     let known: Vec<_> = tables.iter().map(|(name, _)| *name).collect();
-    let found = tables
+    tables
         .iter()
         .find(|(name, _)| *name == table)
-        .map(|(_, table)| table.markdown());
-    found.ok_or_else(|| {
-        format!(
-            "unknown table {table:?}: expected one of {}",
-            known.join(", ")
-        )
-    })
+        .map(|(_, table)| table.markdown())
+        .ok_or_else(|| {
+            format!(
+                "unknown table {table:?}: expected one of {}",
+                known.join(", ")
+            )
+        })
 }
 
 fn parsed<T: DeserializeOwned>(path: &Path) -> Result<T, String> {

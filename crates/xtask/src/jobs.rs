@@ -329,16 +329,17 @@ mod tests {
     #[test]
     fn two_lanes_take_cpu_bound_jobs_and_all_lanes_take_those_that_wait() {
         let taking_lanes = |is_cpu_bound| {
-            let jobs = (0..2 * LANES).map(|number| {
-                (
-                    number,
-                    Job {
-                        is_cpu_bound,
-                        ..job("true")
-                    },
-                )
-            });
-            let mut queue: Queue = jobs.collect();
+            let mut queue: Queue = (0..2 * LANES)
+                .map(|number| {
+                    (
+                        number,
+                        Job {
+                            is_cpu_bound,
+                            ..job("true")
+                        },
+                    )
+                })
+                .collect();
             lanes()
                 .iter()
                 .filter(|take| take(&mut queue).is_some())

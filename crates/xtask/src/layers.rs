@@ -161,11 +161,11 @@ impl Source {
     fn of(files: &[(String, String)]) -> Self {
         let mut source = Self::default();
         let module = |file: &str| -> Vec<_> {
-            let parts = file
-                .trim_end_matches(".rs")
+            file.trim_end_matches(".rs")
                 .split('/')
-                .filter(|part| !matches!(*part, "lib" | "main" | "mod"));
-            parts.map(str::to_owned).collect()
+                .filter(|part| !matches!(*part, "lib" | "main" | "mod"))
+                .map(str::to_owned)
+                .collect()
         };
         source.named = files
             .iter()
@@ -292,13 +292,15 @@ impl Source {
             .flat_map(|(depth, layer)| layer.iter().map(move |module| (*module, depth)))
             .collect();
         let layer_of = |path: &str| {
-            let modules = table.iter().filter(|(module, _)| is_in(path, module));
-            modules.copied().max_by_key(|(module, _)| module.len())
+            table
+                .iter()
+                .filter(|(module, _)| is_in(path, module))
+                .copied()
+                .max_by_key(|(module, _)| module.len())
         };
-        let missing = table
+        let mut problems: Vec<_> = table
             .iter()
-            .filter(|(module, _)| !self.named.contains_key(*module));
-        let mut problems: Vec<_> = missing
+            .filter(|(module, _)| !self.named.contains_key(*module))
             .map(|(module, _)| format!("the module {module} does not exist"))
             .collect();
         let mut arrows = BTreeSet::new();
@@ -363,11 +365,12 @@ impl Source {
             .keys()
             .filter(|module| is_in(origin, module))
             .max_by_key(|module| module.len())?;
-        let same = file
+        let shared: usize = file
             .split("::")
             .zip(other.split("::"))
-            .take_while(|(a, b)| a == b);
-        let shared: usize = same.map(|(part, _)| part.len() + "::".len()).sum();
+            .take_while(|(a, b)| a == b)
+            .map(|(part, _)| part.len() + "::".len())
+            .sum();
         let first = |path: &'a str| {
             let end = path
                 .get(shared..)?
@@ -393,11 +396,10 @@ pub(crate) fn sources_of(folder: &Path) -> Vec<(String, String)> {
             .unwrap()
             .to_owned()
     };
-    let sources = files(folder)
+    files(folder)
         .unwrap()
         .into_iter()
-        .filter(|path| path.extension().is_some_and(|end| end == "rs"));
-    sources
+        .filter(|path| path.extension().is_some_and(|end| end == "rs"))
         .map(|path| (name(&path), read(&path).unwrap()))
         .collect()
 }
@@ -461,8 +463,9 @@ fn an_import_from_a_higher_layer_is_found() {
             ("side.rs", "#[cfg(test)] mod tests;"),
             ("side/tests.rs", "use crate::top::Top;"),
         ];
-        let source = Source::of(&files.map(|(file, text)| (file.to_owned(), text.to_owned())));
-        source.check(&[&["top"], &["low", "side"]], &[]).join("; ")
+        Source::of(&files.map(|(file, text)| (file.to_owned(), text.to_owned())))
+            .check(&[&["top"], &["low", "side"]], &[])
+            .join("; ")
     };
     assert_eq!(
         check("#[cfg(test)] mod tests { use crate::top; } // crate::top"),

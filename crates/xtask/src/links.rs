@@ -11,8 +11,9 @@ fn links(page: &str) -> impl Iterator<Item = &str> {
             .split("](")
             .skip(1)
             .filter_map(|rest| rest.split(')').next());
-        let labels = prose.lines().filter(|line| line.starts_with('['));
-        let defined = labels
+        let defined = prose
+            .lines()
+            .filter(|line| line.starts_with('['))
             .filter_map(|line| line.split_once("]: "))
             .map(|(_, target)| target);
         inline.chain(defined).filter(|target| !target.contains(':'))
@@ -25,10 +26,9 @@ fn has_heading(page: &str, anchor: &str) -> bool {
         .filter(|line| line.starts_with('#'))
         .any(|line| {
             let heading = line.trim_start_matches('#').trim().to_lowercase();
-            let letters = heading
+            heading
                 .chars()
-                .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
-            letters
+                .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter))
                 .map(|letter| if letter == ' ' { '-' } else { letter })
                 .eq(anchor.chars())
         })
@@ -70,10 +70,9 @@ fn dead_in_guide(module: &str, page: &str) -> Vec<String> {
         .lines()
         .filter_map(|line| label(line.strip_prefix("/// ")?))
         .collect();
-    let of_labels = page
+    let known: Vec<_> = page
         .lines()
-        .filter(|line| label(line).is_some_and(|label| defined.contains(&label)));
-    let known: Vec<_> = of_labels
+        .filter(|line| label(line).is_some_and(|label| defined.contains(&label)))
         .filter_map(|line| Some(line.split_once("]: ")?.1))
         .collect();
     links(page)

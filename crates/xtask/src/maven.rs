@@ -288,8 +288,9 @@ fn javac(compiler: &Path, jars: &Path, classes: &Path, sources: &[PathBuf]) -> C
 /// order.
 fn compiler() -> Result<PathBuf, String> {
     let find = || {
-        let home = env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/javac"));
-        home.filter(|javac| javac.is_file())
+        env::var_os("JAVA_HOME")
+            .map(|home| Path::new(&home).join("bin/javac"))
+            .filter(|javac| javac.is_file())
             .or_else(|| find_on_path("javac"))
     };
     if let Some(javac) = find() {

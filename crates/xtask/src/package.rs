@@ -112,11 +112,10 @@ mod tests {
     #[test]
     fn the_oldest_rust_checks_each_published_package_and_each_feature() {
         let steps = fs::read_to_string(workspace().join(".ci/run")).unwrap();
-        let step = steps
+        let commands = steps
             .split_once("\nmsrv() {")
             .and_then(|(_, rest)| rest.split("\n}\n").next())
-            .unwrap();
-        let commands = step
+            .unwrap()
             .lines()
             .filter_map(|line| line.trim().strip_prefix("\"${check[@]}\" -p "));
         let commands: Vec<Vec<_>> = commands
@@ -130,9 +129,6 @@ mod tests {
         {
             // `curator-recipes` passes the features of the client on.
             let same = ["curator-client", "curator-recipes"];
-            let is_of = |command: &&Vec<_>| {
-                command[0] == *package || same.contains(package) && same.contains(&command[0])
-            };
             assert!(
                 commands.iter().any(|command| command[0] == *package),
                 "no check of {package}"
@@ -145,7 +141,10 @@ mod tests {
                 let is_checked = feature.is_empty()
                     || commands
                         .iter()
-                        .filter(is_of)
+                        .filter(|command| {
+                            command[0] == *package
+                                || same.contains(package) && same.contains(&command[0])
+                        })
                         .any(|command| command[1..].contains(&feature));
                 assert!(is_checked, "no check of {package} with {feature}");
             }

@@ -141,10 +141,10 @@ impl Sources {
         let items = names
             .filter(|name| !about_others || name.contains("::"))
             .flat_map(items);
-        let missing = last
-            .filter(|name| !self.has(name))
-            .chain(items.filter(|item| !self.words.contains(*item)));
-        missing.filter(|name| !FOREIGN.contains(name)).collect()
+        last.filter(|name| !self.has(name))
+            .chain(items.filter(|item| !self.words.contains(*item)))
+            .filter(|name| !FOREIGN.contains(name))
+            .collect()
     }
 
     fn has(&self, name: &str) -> bool {
@@ -191,10 +191,9 @@ fn items(code: &str) -> impl Iterator<Item = &str> {
             || capitals.is_empty() && item.trim_matches('_').contains('_')
     };
     let is_path = name.contains("::");
-    let parts = name
-        .split(|letter| !is_name(letter))
-        .filter(|part| !part.is_empty());
-    parts.filter(move |part| is_item && (is_path || has_words(part)))
+    name.split(|letter| !is_name(letter))
+        .filter(|part| !part.is_empty())
+        .filter(move |part| is_item && (is_path || has_words(part)))
 }
 
 fn is_name(letter: char) -> bool {

@@ -116,9 +116,10 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
     }
     let targets = named_targets(arguments);
     let all_need = |one_of: &[Needs]| {
-        let is_one =
-            |target: &&str| named(target).is_some_and(|target| one_of.contains(&target.needs));
-        !targets.is_empty() && targets.iter().all(is_one)
+        !targets.is_empty()
+            && targets
+                .iter()
+                .all(|target| named(target).is_some_and(|target| one_of.contains(&target.needs)))
     };
     if all_need(&[Needs::Real, Needs::Kerberos]) {
         vec![ServerKind::Real]

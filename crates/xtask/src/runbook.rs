@@ -29,18 +29,18 @@ fn warnings(source: &str) -> Vec<&str> {
 
 /// The variants of `pub enum Error` in a source.
 fn variants(source: &str) -> Vec<&str> {
-    let body = source
+    source
         .split("pub enum Error {")
         .nth(1)
         .and_then(|rest| rest.split("\n}").next())
-        .unwrap_or_default();
-    let lines = body.lines().filter_map(|line| line.strip_prefix("    "));
-    let names = lines.map(|line| {
-        line.split(|letter: char| !letter.is_ascii_alphanumeric())
-            .next()
-            .unwrap_or_default()
-    });
-    names
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "))
+        .map(|line| {
+            line.split(|letter: char| !letter.is_ascii_alphanumeric())
+                .next()
+                .unwrap_or_default()
+        })
         .filter(|name| name.starts_with(|letter: char| letter.is_ascii_uppercase()))
         .collect()
 }

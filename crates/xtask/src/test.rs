@@ -355,8 +355,8 @@ fn rows(tier: Tier, server_runs: &[ServerRun], outcomes: Vec<Outcome>) -> Vec<Ru
         required,
         ..Run::default()
     };
-    let without = ["documentation", WITHOUT_SERVER].map(|title| row(title, None));
-    let mut rows: Vec<_> = without
+    let mut rows: Vec<_> = ["documentation", WITHOUT_SERVER]
+        .map(|title| row(title, None))
         .into_iter()
         .chain(server_runs.iter().map(|server_run| {
             let is_of_all_packages = match server_run.role {

@@ -105,11 +105,12 @@ impl Known {
 
     /// If this version is wrong, the versions that are expected in its place.
     fn instead_of(&self, version: &Version<'_>) -> Option<BTreeSet<&String>> {
-        let named = self
+        let mut expected: BTreeSet<_> = self
             .named
             .iter()
-            .filter(|(words, _)| version.before.ends_with(words.as_str()));
-        let mut expected: BTreeSet<_> = named.map(|(_, version)| version).collect();
+            .filter(|(words, _)| version.before.ends_with(words.as_str()))
+            .map(|(_, version)| version)
+            .collect();
         let is_server = version.before.ends_with("ZooKeeper");
         if expected.is_empty() && (is_server || version.number.split('.').count() == 3) {
             expected.extend(&self.servers);
@@ -166,8 +167,8 @@ fn problems(page: &str, text: &str, known: &Known) -> Vec<String> {
 #[test]
 fn pages_name_the_versions_that_are_used() {
     let known = Known::read();
-    let pages = pages().filter(|(page, _)| !DATED.iter().any(|dated| page.starts_with(dated)));
-    let problems: Vec<_> = pages
+    let problems: Vec<_> = pages()
+        .filter(|(page, _)| !DATED.iter().any(|dated| page.starts_with(dated)))
         .flat_map(|(page, text)| problems(&page, &text, &known))
         .collect();
     assert!(problems.is_empty(), "{}", problems.join("\n"));

@@ -234,15 +234,18 @@ fn text_section(heading: &str, command: &Command) -> String {
     let Some(text) = command.get_after_help() else {
         return String::new();
     };
-    let escaped = |line: &str| {
-        let line = line.replace('\\', "\\e").replace('-', "\\-");
-        // A line that begins with one of these would be a request.
-        if line.starts_with(['.', '\'']) {
-            format!("\\&{line}\n")
-        } else {
-            format!("{line}\n")
-        }
-    };
-    let lines: String = text.to_string().lines().map(escaped).collect();
+    let lines: String = text
+        .to_string()
+        .lines()
+        .map(|line| {
+            let line = line.replace('\\', "\\e").replace('-', "\\-");
+            // A line that begins with one of these would be a request.
+            if line.starts_with(['.', '\'']) {
+                format!("\\&{line}\n")
+            } else {
+                format!("{line}\n")
+            }
+        })
+        .collect();
     format!(".SH \"{heading}\"\n.nf\n{lines}.fi\n")
 }

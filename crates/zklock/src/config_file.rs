@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_file_is_that_of_the_user_or_else_that_of_the_machine() {
+    fn the_default_file_is_the_users_or_else_the_machines() {
         let files = |variables: &[(&str, &str)]| {
             default_files(|name: &str| {
                 variables

@@ -107,8 +107,9 @@ impl Outages {
             return None;
         }
         // An older failure has another cause.
-        let failure = failure.filter(|(_, ago)| *ago <= lasted + INTERVAL);
-        let cause = failure.map_or("no server answers", |(cause, _)| cause);
+        let cause = failure
+            .filter(|(_, ago)| *ago <= lasted + INTERVAL)
+            .map_or("no server answers", |(cause, _)| cause);
         self.log
             .failed(cause, now)
             .then(|| format!("not connected: {cause}"))
@@ -160,15 +161,14 @@ mod tests {
     fn each_cause_is_printed_once_and_then_the_recovery() {
         let mut outages = Outages::default();
         let start = Instant::now();
-        let cause = |second| match second {
-            0..7 => String::new(),
-            // The same cause, with other numbers.
-            7..20 => format!("zk1:2181: no reply within {second}ms"),
-            _ => "zk1:2181: its certificate is not trusted".to_owned(),
-        };
         let line = |text: &str| format!("not connected: {text}");
         assert_eq!(
-            lines(&mut outages, start, 60, cause),
+            lines(&mut outages, start, 60, |second| match second {
+                0..7 => String::new(),
+                // The same cause, with other numbers.
+                7..20 => format!("zk1:2181: no reply within {second}ms"),
+                _ => "zk1:2181: its certificate is not trusted".to_owned(),
+            }),
             [
                 (5, line("no server answers")),
                 (7, line("zk1:2181: no reply within 7ms")),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_of_a_day_is_printed_a_few_times_whatever_its_causes() {
+    fn an_outage_of_a_day_is_printed_a_few_times_with_any_causes() {
         let mut outages = Outages::default();
         let start = Instant::now();
         let day = 24 * 60 * 60;

@@ -67,14 +67,14 @@ fn changes(
     let left = before
         .iter()
         .filter(|lock| found.iter().all(|other| other.kind != lock.kind));
-    let left = left.map(|lock| json_of_free_lock(path, Some(lock.kind)));
-    left.chain(
-        found
-            .iter()
-            .filter(|lock| !before.contains(lock))
-            .map(json_of_lock),
-    )
-    .collect()
+    left.map(|lock| json_of_free_lock(path, Some(lock.kind)))
+        .chain(
+            found
+                .iter()
+                .filter(|lock| !before.contains(lock))
+                .map(json_of_lock),
+        )
+        .collect()
 }
 
 fn tables(path: &str, found: &[LockContenders]) -> String {

@@ -33,11 +33,11 @@ pub(crate) fn all() -> Option<Vec<Process>> {
         name.to_str()
             .is_some_and(|name| name.parse::<i32>().is_ok())
     };
-    let processes = read_dir("/proc")
+    let stats = read_dir("/proc")
         .ok()?
         .flatten()
-        .filter(|entry| is_process(&entry.file_name()));
-    let stats = processes.filter_map(|process| read_to_string(process.path().join("stat")).ok());
+        .filter(|entry| is_process(&entry.file_name()))
+        .filter_map(|process| read_to_string(process.path().join("stat")).ok());
     Some(stats.filter_map(|stat| parse(&stat)).collect())
 }
 
@@ -84,11 +84,9 @@ pub(crate) fn hides_any() -> bool {
     let Ok(mounts) = read_to_string("/proc/self/mountinfo") else {
         return true;
     };
-    let options = mounts
+    mounts
         .split([' ', ',', '\n'])
-        .filter_map(|option| option.strip_prefix("hidepid="));
-    options
-        .into_iter()
+        .filter_map(|option| option.strip_prefix("hidepid="))
         .any(|value| !matches!(value, "0" | "off"))
 }
 
@@ -129,13 +127,12 @@ pub(crate) fn is_continuable() -> bool {
 
 /// Whether a process of the group has a parent in another group of the same session.
 fn has_shell(all: &[Process], group: i32) -> bool {
-    let members = all
-        .iter()
-        .filter(|process| process.group == group && process.is_alive);
-    members.into_iter().any(|member| {
-        let parent = all.iter().find(|process| process.id == member.parent);
-        parent.is_some_and(|parent| parent.session == member.session && parent.group != group)
-    })
+    all.iter()
+        .filter(|process| process.group == group && process.is_alive)
+        .any(|member| {
+            let parent = all.iter().find(|process| process.id == member.parent);
+            parent.is_some_and(|parent| parent.session == member.session && parent.group != group)
+        })
 }
 
 /// Whether `/proc` shows the process ids of this process's namespace.
@@ -175,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stat_file_is_parsed_whatever_the_name_of_the_program_is() {
+    fn a_stat_file_is_parsed_with_any_name_of_the_program() {
         for name in ["sh", "a) Z 1 (b", ""] {
             let expected = Process {
                 id: 71,

@@ -61,7 +61,9 @@ pub(crate) async fn break_lock(arguments: &Break, client: &CuratorClient) -> Res
             .filter_map(|node| Some((node, node.stat.as_ref()?)))
     };
     if seen().next().is_none() {
-        let message = format!("{path}: not broken, as this client may not read the holder's token");
+        let message = format!(
+            "{path}: not broken, as this client is not permitted to read the holder's token"
+        );
         return Err(Failure::new(Code::NoConnection, message));
     }
     let Some((node, stat)) = seen().find(|(_, stat)| stat.token == *if_token) else {

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_transport_is_that_of_the_option_or_of_the_file() {
+    fn the_transport_is_from_the_option_or_the_file() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "transport = \"native\"").unwrap();
         let file = file.path().to_str().unwrap();

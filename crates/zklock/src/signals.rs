@@ -143,10 +143,10 @@ impl Signals {
     /// Notes how a command that had the terminal has ended: perhaps by Ctrl-C, which is for the
     /// whole job.
     pub(crate) fn note_typed(&mut self, status: Option<ExitStatus>) {
-        let ended_by =
-            |signal: &Signal| status.and_then(|status| status.signal()) == Some(signal.as_raw());
         if !self.has_deadly
-            && let Some(typed) = ENDING_SCRIPTS.into_iter().find(ended_by)
+            && let Some(typed) = ENDING_SCRIPTS
+                .into_iter()
+                .find(|signal| status.and_then(|status| status.signal()) == Some(signal.as_raw()))
         {
             self.typed = Some(typed);
             self.has_deadly = true;

@@ -61,10 +61,9 @@ fn summary(
     );
     let waiters = participants.iter().filter(|participant| !participant.owns);
     let before = |this: &Participant| {
-        let same_queue = waiters
+        waiters
             .clone()
-            .filter(|other| other.path.parent() == this.path.parent());
-        same_queue
+            .filter(|other| other.path.parent() == this.path.parent())
             .take_while(|other| other.path != this.path)
             .count()
     };

@@ -58,9 +58,10 @@ impl World {
         requests: &[(usize, Request)],
     ) -> Vec<Answer> {
         let all = &mut self.server.directories;
-        let is_missing =
-            |(dir, request): &(usize, Request)| *request == Request::Create && !all[*dir].exists;
-        if requests.iter().any(is_missing) {
+        if requests
+            .iter()
+            .any(|(dir, request)| *request == Request::Create && !all[*dir].exists)
+        {
             return vec![Answer::NoParent; requests.len()];
         }
         let are_missing = requests.iter().any(|(dir, _)| !all[*dir].exists);
@@ -250,9 +251,12 @@ impl World {
     pub(super) fn record_first(&mut self, scenario: &Scenario) {
         let directories = &self.server.directories;
         for (client, wanted) in self.clients.iter_mut().zip(&scenario.clients) {
-            let is_first = |dir: &usize| directories[*dir].is_entitled(client.creator());
-            let was_first =
-                client.contends() && (client.was_first || wanted.queues.iter().all(is_first));
+            let was_first = client.contends()
+                && (client.was_first
+                    || wanted
+                        .queues
+                        .iter()
+                        .all(|dir| directories[*dir].is_entitled(client.creator())));
             if was_first != client.was_first {
                 client.was_first = was_first;
             }

@@ -251,11 +251,10 @@ impl Client {
         // connection. Their events are dropped, because the contest will set all watches again;
         // except events of the contest's own nodes, because a runner may check these first.
         let are_all_kept = !self.interrupted || scenario.has(Defect::ReportsInterruptionsLate);
-        let is_kept = |watch: &Watch| are_all_kept || matches!(watch, Watch::Own(..));
         self.events.extend(
             fired
                 .into_iter()
-                .filter(is_kept)
+                .filter(|watch| are_all_kept || matches!(watch, Watch::Own(..)))
                 .map(|watch| Seen { watch, deleted }),
         );
     }

@@ -48,12 +48,10 @@ fn contests_without_waiting_own_or_are_refused() {
 fn contests_without_waiting_own_or_are_refused_with_one_fault() {
     for fault in KINDS {
         // A lost session stays alive on the server for a while, which multiplies the states.
-        let is_small =
-            |scenario: &Scenario| fault != Fault::LostSession || scenario.clients.len() < 3;
         assert_properties(
             scenarios()
                 .into_iter()
-                .filter(is_small)
+                .filter(|scenario| fault != Fault::LostSession || scenario.clients.len() < 3)
                 .map(|scenario| scenario.with(&[fault])),
         );
     }

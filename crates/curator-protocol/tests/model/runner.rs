@@ -56,7 +56,6 @@ impl World {
     /// although nothing was missing, or `Now` although all answers are unknown.
     fn perform_in_pace(&mut self, scenario: &Scenario, who: usize, step: Step, answers: &[Answer]) {
         let is_lost = |answer: &Answer| *answer == Answer::Unknown;
-        let is_missing = |answer: &Answer| matches!(answer, Answer::NoParent | Answer::Missing);
         let is_in_pace = match step {
             Step::Send {
                 pace: Pace::Now, ..
@@ -66,7 +65,9 @@ impl World {
             } => answers.iter().any(is_lost),
             Step::Send {
                 pace: Pace::Pause, ..
-            } => answers.iter().any(is_missing),
+            } => answers
+                .iter()
+                .any(|answer| matches!(answer, Answer::NoParent | Answer::Missing)),
             _ => true,
         };
         if is_in_pace {

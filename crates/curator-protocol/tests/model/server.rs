@@ -71,15 +71,14 @@ pub(crate) const OTHERS: i64 = -1;
 
 impl Server {
     pub(crate) fn new(scenario: &Scenario) -> Self {
-        let directory = |exists| {
+        let mut directories = scenario.directories.map(|exists| {
             Part::new(Directory {
                 exists,
                 next: 0,
                 created: 0,
                 nodes: Vec::new(),
             })
-        };
-        let mut directories = scenario.directories.map(directory);
+        });
         directories[0].next = scenario.counter;
         let limit = match scenario.limit_node {
             Some(true) => Some(Limit {

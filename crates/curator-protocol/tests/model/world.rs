@@ -231,10 +231,9 @@ impl World {
     fn owners_are_alone_or_share(&self) -> bool {
         (0..self.server.directories.len()).all(|dir| {
             // An owner whose node was deleted by another client does not count.
-            let owns = |client: &&Client| {
+            let mut owners = self.clients().filter(|client| {
                 !client.node_deleted[dir] && client.owned_nodes().iter().any(|node| node.0 == dir)
-            };
-            let mut owners = self.clients().filter(owns);
+            });
             owners.clone().count() <= 1 || owners.all(Client::shares)
         })
     }
@@ -249,7 +248,10 @@ impl World {
         let first = self.server.directories[0].nodes.first();
         let is_first_hopeless = matches!(first.map(|node| node.creator),
             Some(Creator::Contest { client, .. }) if is_hopeless(usize::from(client)));
-        is_first_hopeless || self.clients().all(is_at_rest)
+        is_first_hopeless
+            || self.clients().all(|client| {
+                client.phase == Phase::Done || is_hopeless(usize::from(client.number))
+            })
     }
 
     fn is_of_a_waiter(&self, dir: usize, node: &super::server::Node) -> bool {
@@ -383,10 +385,9 @@ impl World {
     /// is one of these, renumbered.
     fn active(&self, scenario: &Scenario) -> impl Iterator<Item = (usize, &Client)> {
         self.clients().enumerate().filter(|(who, _)| {
-            let alike = who
-                .checked_sub(1)
-                .filter(|before| scenario.are_alike(*before, *who));
-            alike.is_none_or(|before| self.clients[before].has_acted)
+            who.checked_sub(1)
+                .filter(|before| scenario.are_alike(*before, *who))
+                .is_none_or(|before| self.clients[before].has_acted)
         })
     }
 

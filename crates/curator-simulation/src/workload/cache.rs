@@ -222,14 +222,18 @@ impl Cache {
             moments.note(life.world());
             let snapshot = cache.snapshot();
             if snapshot.state() == CacheState::Current {
-                // A node that the client may not read, and all below it: at times, also when access
-                // was given back.
-                let is_hidden = |path: &str| {
-                    self.resyncs
-                        && !ZPath::on_server(path)
-                            .is_ok_and(|path| matches!(snapshot.get(&path), Lookup::Present(_)))
-                };
-                moments.check(life.world(), life.name(), &copied(&snapshot), is_hidden);
+                // A node that the client is not permitted to read, and all below it: at times, also
+                // when access was given back.
+                moments.check(
+                    life.world(),
+                    life.name(),
+                    &copied(&snapshot),
+                    |path: &str| {
+                        self.resyncs
+                            && !ZPath::on_server(path)
+                                .is_ok_and(|path| matches!(snapshot.get(&path), Lookup::Present(_)))
+                    },
+                );
             }
             match timeout(life.time(PAUSE), events.next()).await {
                 Ok(Some(event)) => stream.apply(life, &event),
@@ -342,8 +346,8 @@ pub(super) fn differs(cache: &CuratorCache, tree: &Nodes) -> Option<String> {
 }
 
 fn copied(snapshot: &Snapshot) -> Vec<(&str, State<'_>)> {
-    let nodes = snapshot.iter();
-    nodes
+    snapshot
+        .iter()
         .map(|node| {
             (
                 node.path().as_str(),

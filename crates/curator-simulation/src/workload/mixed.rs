@@ -19,10 +19,9 @@ use crate::world::World;
 const PARTS: usize = 3;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
-    let others = WORKLOADS
+    let parts = WORKLOADS
         .iter()
-        .filter(|(name, _)| !["mixed", "cache-without-access"].contains(name));
-    let parts = others
+        .filter(|(name, _)| !["mixed", "cache-without-access"].contains(name))
         .map(|(name, make): &(&str, Make)| (*name, make(format!("{root}/{name}"))))
         .collect();
     Arc::new(Mixed { root, parts })

@@ -109,11 +109,12 @@ impl Observer {
     /// The first participant, as the servers have it.
     fn first(&self, life: &Life) -> Option<String> {
         let nodes = life.world().servers().nodes();
-        let children = nodes.into_iter().filter(|(path, _)| {
-            path.strip_prefix(&self.root)
-                .is_some_and(|rest| rest.starts_with('/'))
-        });
-        children
+        nodes
+            .into_iter()
+            .filter(|(path, _)| {
+                path.strip_prefix(&self.root)
+                    .is_some_and(|rest| rest.starts_with('/'))
+            })
             .min_by_key(|(_, node)| node.czxid)
             .map(|(path, _)| path)
     }

@@ -163,8 +163,8 @@ impl Persistent {
         let work = async {
             select(pin!(work), pin!(watch_owner(life, &node, kind))).await;
         };
-        let is_over = timeout(time, work).await.is_err();
-        if !is_over {
+        let has_ended = timeout(time, work).await.is_err();
+        if !has_ended {
             if life.at_rest().await {
                 life.eventually("keep the node", || {
                     is_kept(life, &node, kind, &writer, &data)

@@ -30,12 +30,12 @@ fn a_schedule_of_each_workload_has_the_same_trace_again_and_on_two_threads() {
         search.run(run, |_| {});
         hashes.into_inner().unwrap()
     };
-    let (first, second) = (hashes(1), hashes(2));
+    let first = hashes(1);
+    let second = hashes(2);
     assert_eq!(first.len() as u64, seeds);
-    let differs = |(schedule, hash): &(_, _)| second.get(schedule) != Some(hash);
     let different: Vec<_> = first
         .into_iter()
-        .filter(differs)
+        .filter(|(schedule, hash)| second.get(schedule) != Some(hash))
         .map(|(schedule, _)| schedule)
         .collect();
     assert_eq!(different, []);

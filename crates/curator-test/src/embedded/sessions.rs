@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_expires_at_the_end_of_the_tick_in_which_its_timeout_ends() {
+    fn a_session_expires_at_the_end_of_the_tick_of_its_timeout() {
         let mut sessions = Sessions::new(1, 100);
         sessions.create(7, 250, 10);
         assert_eq!(sessions.next_expiry(), Some(300));

@@ -17,12 +17,11 @@ const VERSION: &str = concat!(
 ///
 /// When there is none.
 pub(crate) fn parse(word: &str) -> Result<[u8; 4], Error> {
-    let known = word
-        .as_bytes()
+    word.as_bytes()
         .try_into()
         .ok()
-        .filter(|word| is_word(*word));
-    known.ok_or_else(|| Error::Protocol(format!("`{word}` is not a four-letter word")))
+        .filter(|word| is_word(*word))
+        .ok_or_else(|| Error::Protocol(format!("`{word}` is not a four-letter word")))
 }
 
 /// The reply to a word.

@@ -100,8 +100,9 @@ impl Network {
     pub(crate) fn start(members: &[InternalPorts]) -> Result<Self, Error> {
         let pairs =
             (0..members.len()).flat_map(|from| (0..members.len()).map(move |to| (from, to)));
-        let pairs = pairs.filter(|(from, to)| from != to);
-        let ports = pairs.map(|pair| InternalPorts::reserve().map(|ports| (pair, ports)));
+        let ports = pairs
+            .filter(|(from, to)| from != to)
+            .map(|pair| InternalPorts::reserve().map(|ports| (pair, ports)));
         let ports = ports.collect::<Result<BTreeMap<_, _>, _>>()?;
         let call_back = |(from, to): (usize, usize)| CallBack {
             advertised: members[from].election.address().to_string(),
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_election_address_in_a_message_is_replaced_by_that_of_the_reverse_proxy() {
+    async fn the_election_address_in_a_message_is_replaced_by_the_reverse_proxys_address() {
         let pair = Pair::new();
         let one = pair.listen(0).await;
         let other = pair.listen(1).await;

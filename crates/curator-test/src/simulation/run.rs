@@ -106,30 +106,30 @@ impl SimulationBuilder {
         let next = AtomicU64::new(seeds.start);
         let failed = Mutex::new(None::<Failure>);
         let test_name = TestName::of_thread();
-        let work = || {
-            while failed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .is_none()
-            {
-                let seed = next.fetch_add(1, Ordering::Relaxed);
-                if seed >= seeds.end {
-                    return;
-                }
-                let run = self.clone().seed(seed).command(test_name.command(seed));
-                if let Err(failure) = run.run(&test) {
-                    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                    // Seeds begin in order: all lower ones have begun, and end before the report.
-                    if failed.as_ref().is_none_or(|lowest| seed < lowest.run.seed) {
-                        *failed = Some(failure);
-                    }
-                }
-            }
-        };
         let count = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| {
             for _ in 0..count {
-                scope.spawn(work);
+                scope.spawn(|| {
+                    while failed
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .is_none()
+                    {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= seeds.end {
+                            return;
+                        }
+                        let run = self.clone().seed(seed).command(test_name.command(seed));
+                        if let Err(failure) = run.run(&test) {
+                            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                            // Seeds begin in order: all lower ones have begun, and end before the
+                            // report.
+                            if failed.as_ref().is_none_or(|lowest| seed < lowest.run.seed) {
+                                *failed = Some(failure);
+                            }
+                        }
+                    }
+                });
             }
         });
         if let Some(failure) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {

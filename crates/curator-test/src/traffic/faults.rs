@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_negative_or_exceeds_the_frame_is_not_that_of_a_path() {
+    fn a_length_that_is_negative_or_exceeds_the_frame_is_not_the_length_of_a_path() {
         assert_eq!(
             path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\0\0\0\x01/"),
             Some(&b"/"[..])

@@ -28,7 +28,8 @@ pub(crate) fn check(name: &str, actual: &str, version: &str) {
             is_3_8(version) || version.starts_with("3.9."),
             "transcripts come from 3.9 or 3.8, not from {version}"
         );
-        let (own, inherited) = (file_of_3_8(name), common(name, version));
+        let own = file_of_3_8(name);
+        let inherited = common(name, version);
         return if is_3_8(version) {
             write(&own, actual, Some(&inherited));
         } else {
@@ -89,14 +90,17 @@ fn write(file: &PathBuf, actual: &str, inherited: Option<&str>) {
 
 /// Before 3.9, an event did not contain the zxid of its transaction.
 fn without_zxids_of_events(text: &str) -> String {
-    let line = |line: &str| match line
-        .split_once(" <- event ")
-        .and_then(|_| line.rsplit_once(" at "))
-    {
-        Some((event, _)) => format!("{event} at -1\n"),
-        None => format!("{line}\n"),
-    };
-    text.lines().map(line).collect()
+    text.lines()
+        .map(|line| {
+            match line
+                .split_once(" <- event ")
+                .and_then(|_| line.rsplit_once(" at "))
+            {
+                Some((event, _)) => format!("{event} at -1\n"),
+                None => format!("{line}\n"),
+            }
+        })
+        .collect()
 }
 
 fn folder() -> PathBuf {
@@ -126,10 +130,9 @@ fn difference(expected: &str, actual: &str) -> String {
 
 /// The names of the transcripts in a folder.
 fn names(folder: PathBuf) -> Vec<String> {
-    let files = fs::read_dir(folder)
+    fs::read_dir(folder)
         .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    files
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter_map(|name| Some(name.strip_suffix(".txt")?.to_owned()))
         .collect()
 }
@@ -153,8 +156,10 @@ pub(crate) fn not_named_in(tests: &str) -> Vec<String> {
 #[test]
 fn the_transcripts_of_3_8_have_the_same_client_actions() {
     let done = |text: &str| -> Vec<String> {
-        let is_done = |line: &&str| line.contains(" -> ") || line.ends_with("-- disconnects");
-        text.lines().filter(is_done).map(str::to_owned).collect()
+        text.lines()
+            .filter(|line| line.contains(" -> ") || line.ends_with("-- disconnects"))
+            .map(str::to_owned)
+            .collect()
     };
     for name in names(folder().join("3.8")) {
         let [common, own] =

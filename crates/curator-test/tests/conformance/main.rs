@@ -51,7 +51,8 @@ fn the_recorded_replies_are_bytes_again() {
     use curator_client::codec::{Event, Reader};
     use test_support::transcripts::{Recorded, op::Op, recorded, transcripts};
 
-    let (mut replies, mut events) = (0, 0);
+    let mut replies = 0;
+    let mut events = 0;
     for transcript in transcripts() {
         for received in recorded(&transcript) {
             let (Recorded::Event(body) | Recorded::Reply { body, .. }) = &received;

@@ -152,8 +152,8 @@ impl Scenario<'_> {
                     self.line("clock starts");
                 }
                 Line::ClockShows(millis) => {
-                    let is_over = clock.elapsed() >= Duration::from_millis(millis);
-                    self.line(&format!("clock shows {millis} ms: {is_over}"));
+                    let has_ended = clock.elapsed() >= Duration::from_millis(millis);
+                    self.line(&format!("clock shows {millis} ms: {has_ended}"));
                 }
                 Line::Word(word) => self.record_word(word),
                 Line::Metric(name, recorded) => self.record_metric(name, recorded, &mut metrics),

@@ -23,7 +23,8 @@ const OPTIMIZED: &str = "org.apache.zookeeper.server.watch.WatchManagerOptimized
 
 #[test]
 fn each_transcript_that_no_scenario_names_replays_on_the_shared_server() {
-    let (server, names) = (Server::common(), not_named_in("scenarios.rs"));
+    let server = Server::common();
+    let names = not_named_in("scenarios.rs");
     let fails = |name: &&String| catch_unwind(AssertUnwindSafe(|| replay(&server, name))).is_err();
     assert_eq!(names.iter().filter(fails).collect::<Vec<_>>(), [""; 0]);
 }
@@ -84,7 +85,8 @@ transcripts! { Server::with(TestingServer::builder().property("extendedTypesEnab
 #[test]
 fn several_ephemerals_of_a_session_are_deleted_in_one_transaction() {
     run(&Server::common(), "ephemerals_events", |s| {
-        let (mut a, mut b) = (s.client("a"), s.client("b"));
+        let mut a = s.client("a");
+        let mut b = s.client("b");
         a.call(r#"create "/p" "" persistent"#);
         for path in ["/p/1", "/p/2", "/p/3"] {
             b.call(&format!("create {path:?} \"\" ephemeral"));
@@ -127,7 +129,8 @@ fn a_request_sent_after_a_close_session_is_not_applied() {
 fn sessions_that_ping_or_read_stay_alive_and_a_silent_one_expires() {
     let server = Server::own();
     run(&server, "expiry_and_pings", |s| {
-        let (start, limit) = (server.zxid(), Instant::now() + DEFAULT_TIMEOUT);
+        let start = server.zxid();
+        let limit = Instant::now() + DEFAULT_TIMEOUT;
         let [mut silent, mut pings, mut reads] =
             ["silent", "pings", "reads"].map(|name| s.connect(name, "connect timeout=1500"));
         pings.call(r#"create "/e" "" ephemeral"#);

@@ -185,10 +185,9 @@ fn open(address: SocketAddr) -> Client {
 
 /// The children of the root that a scenario created.
 fn paths_to_remove(client: &mut Client) -> Vec<String> {
-    let paths = children(client, "/")
+    children(client, "/")
         .into_iter()
-        .map(|name| format!("/{name}"));
-    paths
+        .map(|name| format!("/{name}"))
         .filter(|path| path != "/zookeeper" && COUNTERS.iter().all(|(kept, _)| kept != path))
         .collect()
 }

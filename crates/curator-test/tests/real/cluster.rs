@@ -98,7 +98,8 @@ async fn the_other_members_elect_a_leader_when_theirs_is_cut_off() {
 async fn two_disconnected_members_still_reach_the_third() {
     let cluster = partitionable().await;
     let leader = cluster.leader().await.unwrap();
-    let (one, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let one = (leader + 1) % 3;
+    let other = (leader + 2) % 3;
     // Followers need only their leader.
     cluster.disconnect(one, other).unwrap();
     let client = client(cluster.member(one).address()).await;

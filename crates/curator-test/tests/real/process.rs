@@ -53,7 +53,8 @@ async fn the_log_of_a_server_contains_its_warnings() {
 #[tokio::test]
 async fn a_dropped_server_leaves_no_process_port_or_folder() {
     let server = TestingServer::real().await.unwrap();
-    let (address, id) = (server.address(), server.process_id().unwrap());
+    let address = server.address();
+    let id = server.process_id().unwrap();
     let folder = folder_of(id);
     assert!(folder.is_dir());
     drop(server);

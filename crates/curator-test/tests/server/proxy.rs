@@ -89,7 +89,8 @@ async fn a_stretched_session_timeout_is_granted_but_not_kept_by_the_server() {
 async fn an_event_is_counted_once_for_each_session_that_watches() {
     let (proxy, one) = set_up().await;
     let two = client(proxy.address()).await;
-    let (path, direct) = (unique_path("node"), direct().await);
+    let path = unique_path("node");
+    let direct = direct().await;
     direct.create(&path, b"", &PERSISTENT).await.unwrap();
     // Two watchers of one session are one watch on the server.
     let (_, _, first) = one.get_and_watch_data(&path).await.unwrap();
@@ -211,7 +212,8 @@ async fn refuse_stops_listening_and_keeps_open_connections() {
 #[tokio::test]
 async fn a_black_hole_discards_bytes_in_its_direction() {
     let (proxy, client) = set_up().await;
-    let (lost, kept) = (unique_path("node"), unique_path("node"));
+    let lost = unique_path("node");
+    let kept = unique_path("node");
     proxy.black_hole(Direction::ToServer);
     let pending = client.create(&lost, b"", &PERSISTENT);
     until(async || proxy.requests().contains_key(&OpCode::Create2)).await;

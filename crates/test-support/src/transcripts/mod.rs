@@ -224,16 +224,19 @@ fn texts(words: &mut Words<'_>) -> Option<Vec<Option<String>>> {
 }
 
 fn acl(words: &mut Words<'_>) -> Option<Vec<AclEntry<String>>> {
-    let entry = |entry: &str| {
-        let ((scheme, rest), (_, permissions)) = (entry.split_once(':')?, entry.rsplit_once(':')?);
-        let id = rest.rsplit_once(':')?.0.to_owned();
-        Some(AclEntry {
-            permissions: names::bits(permissions),
-            scheme: scheme.to_owned(),
-            id,
+    enclosed(words, ('[', ']'))?
+        .split(' ')
+        .map(|entry| {
+            let ((scheme, rest), (_, permissions)) =
+                (entry.split_once(':')?, entry.rsplit_once(':')?);
+            let id = rest.rsplit_once(':')?.0.to_owned();
+            Some(AclEntry {
+                permissions: names::bits(permissions),
+                scheme: scheme.to_owned(),
+                id,
+            })
         })
-    };
-    enclosed(words, ('[', ']'))?.split(' ').map(entry).collect()
+        .collect()
 }
 
 /// Times and owners are not recorded: any will do.

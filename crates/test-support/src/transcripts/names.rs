@@ -26,9 +26,8 @@ impl Names {
             .known()
             .find(|(_, known)| *known == name)
             .map(|(number, _)| number);
-        let number = || name.strip_prefix(self.0)?.strip_prefix('=')?.parse().ok();
         known
-            .or_else(number)
+            .or_else(|| name.strip_prefix(self.0)?.strip_prefix('=')?.parse().ok())
             .unwrap_or_else(|| panic!("{name:?} names no {}", self.0))
     }
 }

@@ -68,7 +68,9 @@ fn encode(op: OpCode, words: &mut Words<'_>, parts: &[Op], base: i64) -> Vec<u8>
     let mut writer = Writer::default();
     match op {
         OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
-            let (path, data, flags) = (words.text(), words.data(), MODES.number(words.next()));
+            let path = words.text();
+            let data = words.data();
+            let flags = MODES.number(words.next());
             let ttl = words.number("ttl");
             let acl = acl(words.value("acl").unwrap_or("[world:anyone:cdrwa]"));
             writer.write(&NewNode {
@@ -87,7 +89,8 @@ fn encode(op: OpCode, words: &mut Words<'_>, parts: &[Op], base: i64) -> Vec<u8>
             version: version(words),
         }),
         OpCode::SetAcl => {
-            let (path, acl) = (words.text(), acl(words.value("acl").expect("a list")));
+            let path = words.text();
+            let acl = acl(words.value("acl").expect("a list"));
             writer.write(&Write::SetAcl {
                 path,
                 acl,
@@ -164,18 +167,17 @@ fn version(words: &mut Words<'_>) -> i32 {
 
 /// A list such as `[world:anyone:cdrwa ip:127.0.0.1:r]`.
 fn acl(list: &str) -> Vec<AclEntry<String>> {
-    let entry = |entry: &str| {
-        let (scheme, rest) = entry.split_once(':').expect("a scheme");
-        let (id, permissions) = rest.rsplit_once(':').expect("permissions");
-        AclEntry {
-            permissions: names::bits(permissions),
-            scheme: scheme.to_owned(),
-            id: id.to_owned(),
-        }
-    };
     list.trim_matches(['[', ']'])
         .split_whitespace()
-        .map(entry)
+        .map(|entry| {
+            let (scheme, rest) = entry.split_once(':').expect("a scheme");
+            let (id, permissions) = rest.rsplit_once(':').expect("permissions");
+            AclEntry {
+                permissions: names::bits(permissions),
+                scheme: scheme.to_owned(),
+                id: id.to_owned(),
+            }
+        })
         .collect()
 }
 

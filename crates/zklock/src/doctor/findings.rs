@@ -37,7 +37,7 @@ pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
     {
         findings.push(format!(
             "{one} grants {first} and {other} grants {second} as session timeout; a session that moves to the server with the \
-             shorter timeout is given up: set the same minSessionTimeout and maxSessionTimeout on all servers"
+             shorter timeout is ended: set the same minSessionTimeout and maxSessionTimeout on all servers"
         ));
     }
     if let Some([(one, first), (other, second)]) =

@@ -134,8 +134,11 @@ impl Reload {
             }
             Err(failure) => {
                 let failure = failure.to_string();
-                let before = self.failure.take().filter(|(before, _)| *before == failure);
-                let checks = before.map_or(1, |(_, checks)| checks + 1);
+                let checks = self
+                    .failure
+                    .take()
+                    .filter(|(before, _)| *before == failure)
+                    .map_or(1, |(_, checks)| checks + 1);
                 self.failure = Some((failure.clone(), checks));
                 (checks == 2).then_some(Err(failure))
             }

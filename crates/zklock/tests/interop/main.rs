@@ -52,7 +52,9 @@ mod curator {
 
     #[tokio::test]
     async fn ls_shows_a_java_holder_and_a_java_waiter() {
-        let (path, mut first, mut second) = (support::path("java"), java().await, java().await);
+        let path = support::path("java");
+        let mut first = java().await;
+        let mut second = java().await;
         assert_eq!(first.ask(&format!("acquire mutex {path}")).await, "ok true");
         second.send(&format!("acquire mutex {path}"));
         assert_eq!(
@@ -76,10 +78,8 @@ mod kazoo {
 
     #[tokio::test]
     async fn ls_shows_a_kazoo_holder_and_a_kazoo_waiter() {
-        let (path, server) = (
-            support::path("kazoo"),
-            TestingServer::shared().await.connect_string(),
-        );
+        let path = support::path("kazoo");
+        let server = TestingServer::shared().await.connect_string();
         let start = |name: &str| {
             Agent::start(
                 "kazoo",
@@ -87,7 +87,8 @@ mod kazoo {
                 &[SCRIPT, name, &server],
             )
         };
-        let (mut first, mut second) = (start("a"), start("b"));
+        let mut first = start("a");
+        let mut second = start("b");
         assert_eq!(first.ask(&format!("acquire lock {path}")), "ok True");
         second.send(&format!("acquire lock {path}"));
         let holds: Vec<_> = listed(&path, "kazoo-lock", 2)
@@ -109,13 +110,12 @@ mod go {
 
     #[tokio::test]
     async fn ls_shows_a_go_holder_and_a_go_waiter() {
-        let (path, server) = (
-            support::path("go"),
-            TestingServer::shared().await.connect_string(),
-        );
+        let path = support::path("go");
+        let server = TestingServer::shared().await.connect_string();
         let start =
             |name: &str| Agent::start("go-zookeeper", "CURATOR_TEST_GO_AGENT", &[name, &server]);
-        let (mut first, mut second) = (start("a"), start("b"));
+        let mut first = start("a");
+        let mut second = start("b");
         assert!(first.ask(&format!("acquire {path}")).starts_with("ok _c_"));
         second.send(&format!("acquire {path}"));
         let holds: Vec<_> = listed(&path, "mutex", 2)

@@ -168,7 +168,8 @@ async fn until_printed(mut command: Command, text: &str) -> (tokio::process::Chi
 
 #[tokio::test]
 async fn the_largest_times_mean_for_ever() {
-    let (lock, server) = (path("largest"), TestingServer::shared().await);
+    let lock = path("largest");
+    let server = TestingServer::shared().await;
     for time in [
         u64::MAX.to_string(),
         format!("{}s", u64::MAX),
@@ -201,7 +202,8 @@ async fn the_largest_times_mean_for_ever() {
 
 #[tokio::test]
 async fn a_request_or_a_loss_after_the_command_has_ended_does_not_change_its_exit_code() {
-    let (server, client) = (TestingServer::shared().await, client().await);
+    let server = TestingServer::shared().await;
+    let client = client().await;
     for (name, message) in [
         ("request", "is released before the end of --at-least"),
         (
@@ -242,7 +244,8 @@ async fn a_request_or_a_loss_after_the_command_has_ended_does_not_change_its_exi
 
 #[tokio::test]
 async fn verbose_prints_each_step_with_its_time() {
-    let (lock, server) = (path("verbose"), TestingServer::shared().await);
+    let lock = path("verbose");
+    let server = TestingServer::shared().await;
     let printed = printed(&format!("run --lock {lock} --verbose"), Some("exit 3")).await;
     assert_eq!(
         (printed.code, printed.out.as_str()),
@@ -282,8 +285,7 @@ async fn verbose_prints_each_step_with_its_time() {
 
 /// The names of the subcommands and options that a help shows.
 fn names_in(help: &str) -> BTreeSet<String> {
-    let words = help.split(|c: char| !(c.is_alphanumeric() || c == '-'));
-    words
+    help.split(|c: char| !(c.is_alphanumeric() || c == '-'))
         .filter(|word| word.starts_with("--") && word.len() > 2)
         .map(str::to_owned)
         .collect()

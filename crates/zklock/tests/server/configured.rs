@@ -15,7 +15,8 @@ use crate::support::{client, finished, path, proxy, signal, zklock};
 
 #[tokio::test]
 async fn the_default_file_is_read_unless_another_one_or_none_is_named() {
-    let (home, server) = (tempfile::tempdir().unwrap(), TestingServer::shared().await);
+    let home = tempfile::tempdir().unwrap();
+    let server = TestingServer::shared().await;
     let home = home.path();
     let connect = format!("connect = \"{}\"\r\n", server.connect_string());
     write(&home.join(".config/zklock/config.toml"), &connect, 0o600);
@@ -29,7 +30,9 @@ async fn the_default_file_is_read_unless_another_one_or_none_is_named() {
         "connect = \"the named file\"",
         0o600,
     );
-    let (none, xdg, named) = (Path::new(""), home.join("xdg"), home.join("named.toml"));
+    let none = Path::new("");
+    let xdg = home.join("xdg");
+    let named = home.join("named.toml");
     let tried = printed(&[
         ("HOME", Some(home)),
         ("XDG_CONFIG_HOME", None),
@@ -64,7 +67,8 @@ async fn the_default_file_is_read_unless_another_one_or_none_is_named() {
 
 #[tokio::test]
 async fn an_unknown_transport_is_refused_by_name() {
-    let (variable, pigeon) = ("ZKLOCK_TRANSPORT", Path::new("carrier-pigeon"));
+    let variable = "ZKLOCK_TRANSPORT";
+    let pigeon = Path::new("carrier-pigeon");
     for (options, variable) in [
         ("tree --transport carrier-pigeon", None),
         ("tree", Some((variable, Some(pigeon)))),
@@ -79,7 +83,8 @@ async fn an_unknown_transport_is_refused_by_name() {
 
 #[tokio::test]
 async fn a_file_with_wrong_permissions_draws_one_warning_and_its_errors_show_no_secret() {
-    let (directory, server) = (tempfile::tempdir().unwrap(), TestingServer::shared().await);
+    let directory = tempfile::tempdir().unwrap();
+    let server = TestingServer::shared().await;
     let file = directory.path().join("config.toml");
     let connect = format!("connect = \"{}\"\n", server.connect_string());
     let digest = format!("{connect}[digest]\nuser = \"u\"\npassword = \"hunter2\"\n");
@@ -130,7 +135,8 @@ async fn fifo(file: &Path) {
 
 #[tokio::test]
 async fn a_fifo_is_no_default_file_but_can_be_named_and_a_signal_ends_zklock_that_reads_it() {
-    let (home, server) = (tempfile::tempdir().unwrap(), TestingServer::shared().await);
+    let home = tempfile::tempdir().unwrap();
+    let server = TestingServer::shared().await;
     let default = home.path().join(".config/zklock/config.toml");
     fifo(&default).await;
     let tried = printed(&[
@@ -175,7 +181,8 @@ async fn a_fifo_is_no_default_file_but_can_be_named_and_a_signal_ends_zklock_tha
 
 #[tokio::test]
 async fn a_quiet_run_that_does_not_get_the_lock_prints_no_outage() {
-    let (proxy, lock) = (proxy().await, path("quiet-outage"));
+    let proxy = proxy().await;
+    let lock = path("quiet-outage");
     let mutex = InterProcessMutex::non_reentrant(&client().await, &lock).unwrap();
     let _guard = mutex.acquire().await.unwrap();
     let run = |options: &str| {
@@ -184,7 +191,8 @@ async fn a_quiet_run_that_does_not_get_the_lock_prints_no_outage() {
             .spawn()
             .unwrap()
     };
-    let (quiet, mut other) = (run("--quiet"), run(""));
+    let quiet = run("--quiet");
+    let mut other = run("");
     let contenders = async || {
         client()
             .await
@@ -201,7 +209,8 @@ async fn a_quiet_run_that_does_not_get_the_lock_prints_no_outage() {
     proxy.refuse(false).unwrap();
     let line = soon(lines.next_line()).await.unwrap().unwrap();
     assert!(line.starts_with("zklock: connected again after "), "{line}");
-    let (quiet, other) = (finished(quiet).await, finished(other).await);
+    let quiet = finished(quiet).await;
+    let other = finished(other).await;
     assert_eq!(
         (quiet.code, quiet.error.as_str(), other.code),
         (Some(121), "", Some(121))

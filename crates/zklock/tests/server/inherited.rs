@@ -82,14 +82,10 @@ async fn a_signal_that_the_parent_has_blocked_still_ends_the_command() {
 #[tokio::test]
 async fn a_command_inherits_no_file_of_zklock() {
     let files = "exec ls /proc/self/fd";
-    let (with, without) = (
-        run("files", &["env"], files).await.spawn(),
-        executed_by(&["sh", "-c", files], &Command::new("x")).spawn(),
-    );
-    let (with, without) = (
-        finished(with.unwrap()).await,
-        finished(without.unwrap()).await,
-    );
+    let with = run("files", &["env"], files).await.spawn();
+    let without = executed_by(&["sh", "-c", files], &Command::new("x")).spawn();
+    let with = finished(with.unwrap()).await;
+    let without = finished(without.unwrap()).await;
     assert_eq!((with.code, with.out), (Some(0), without.out));
 }
 
@@ -100,7 +96,8 @@ async fn a_process_of_another_user_that_cannot_be_stopped_is_named() {
         eprintln!("not checked: this test needs root");
         return;
     }
-    let (notes, server) = (Notes::open_to_all(), TestingServer::shared().await);
+    let notes = Notes::open_to_all();
+    let server = TestingServer::shared().await;
     let program = notes.file("zklock");
     copy_zklock(&program).await;
     for is_lost in [false, true] {

@@ -57,11 +57,9 @@ async fn a_cut_off_leader_is_replaced_and_leads_again_later() {
 
 #[tokio::test]
 async fn a_command_that_ends_is_run_again_after_a_pause() {
-    let (leaders, notes, server) = (
-        path("leaders-again"),
-        Notes::new(),
-        TestingServer::shared().await,
-    );
+    let leaders = path("leaders-again");
+    let notes = Notes::new();
+    let server = TestingServer::shared().await;
     let script = format!(
         "echo $ZKLOCK_TOKEN >> {}; exit 3",
         notes.file("tokens").display()

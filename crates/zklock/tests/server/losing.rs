@@ -24,7 +24,9 @@ struct Running {
 
 impl Running {
     async fn start(name: &str, session_timeout: &str, grace: &str) -> Self {
-        let (lock, notes, proxy) = (path(name), Notes::new(), proxy().await);
+        let lock = path(name);
+        let notes = Notes::new();
+        let proxy = proxy().await;
         let options =
             format!("run --lock {lock} --session-timeout {session_timeout} --grace {grace}");
         let script = format!(
@@ -104,7 +106,9 @@ async fn a_stopped_zklock_does_not_keep_its_command_running() {
 
 #[tokio::test]
 async fn a_deleted_node_stops_the_command_immediately() {
-    let (lock, notes, server) = (path("deleted"), Notes::new(), TestingServer::shared().await);
+    let lock = path("deleted");
+    let notes = Notes::new();
+    let server = TestingServer::shared().await;
     let trap = format!(
         "trap 'echo stopped > {}; exit 0' TERM",
         notes.file("stopped").display()
@@ -156,7 +160,8 @@ async fn a_command_goes_on_through_an_outage_that_is_shorter_than_its_lease() {
 
 #[tokio::test]
 async fn a_command_stopped_while_disconnected_exits_as_lost_even_if_the_session_survives() {
-    let (notes, proxy) = (Notes::new(), proxy().await);
+    let notes = Notes::new();
+    let proxy = proxy().await;
     let trap = format!(
         "trap 'echo stopped > {}; read line; exit 0' TERM",
         notes.file("stopped").display()
@@ -221,10 +226,8 @@ async fn a_command_is_killed_although_its_guardian_was_killed_after_the_order_to
 
 #[tokio::test]
 async fn on_lost_ignore_keeps_the_exit_code_of_a_command_whose_guardian_was_killed() {
-    let (server, options) = (
-        TestingServer::shared().await,
-        format!("run --lock {} --on-lost ignore", path("ignored-guardian")),
-    );
+    let server = TestingServer::shared().await;
+    let options = format!("run --lock {} --on-lost ignore", path("ignored-guardian"));
     let (mut child, _) = reading(&server.connect_string(), &options, 5).await;
     kill_process(guardian_of(&child).await, Signal::KILL).unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -255,7 +258,8 @@ async fn a_command_ends_without_its_guardian_and_after_a_deletion_although_the_g
 /// The command ends before zklock detects the deletion.
 #[tokio::test]
 async fn a_loss_detected_at_the_release_exits_with_the_code_of_a_loss() {
-    let (lock, proxy) = (path("noticed-late"), proxy().await);
+    let lock = path("noticed-late");
+    let proxy = proxy().await;
     let (mut child, process) =
         reading(&proxy.connect_string(), &format!("run --lock {lock}"), 0).await;
     signal(&child, Signal::STOP);
@@ -326,7 +330,8 @@ async fn a_session_lost_after_the_command_has_ended_does_not_change_the_exit_cod
 /// systemd sends such a signal when it stops a service.
 #[tokio::test]
 async fn a_signal_to_all_processes_lets_the_command_finish() {
-    let (notes, server) = (Notes::new(), TestingServer::shared().await);
+    let notes = Notes::new();
+    let server = TestingServer::shared().await;
     let trap = format!(
         "trap 'echo $$ > {}; read line; exit 6' TERM",
         notes.file("asked").display()
@@ -346,8 +351,10 @@ async fn a_signal_to_all_processes_lets_the_command_finish() {
 async fn on_lost_kill_kills_the_command_and_on_lost_ignore_leaves_it_running() {
     let server = TestingServer::shared().await;
     for (on_lost, is_left) in [("kill", false), ("ignore", true)] {
-        let (lock, notes) = (path(on_lost), Notes::new());
-        let (asked, ended) = (notes.file("asked"), notes.file("ended"));
+        let lock = path(on_lost);
+        let notes = Notes::new();
+        let asked = notes.file("asked");
+        let ended = notes.file("ended");
         let trap = format!("trap 'echo asked > {}' TERM", asked.display());
         let script = format!("read line; echo ended > {}", ended.display());
         let options = format!("run --lock {lock} --on-lost {on_lost}");
@@ -389,11 +396,10 @@ async fn guardian_of(child: &Child) -> Pid {
             .split_whitespace()
             .map(|id| id.parse().unwrap())
             .collect();
-        let is_guardian = |id: &i32| {
+        all.into_iter().find(|id| {
             std::fs::read(format!("/proc/{id}/cmdline"))
                 .is_ok_and(|line| line.starts_with(b"lock-guardian"))
-        };
-        all.into_iter().find(is_guardian)
+        })
     };
     let mut found = None;
     soon(async {

@@ -64,11 +64,9 @@ async fn a_command_that_reads_from_its_terminal_gets_it_and_gives_it_back() {
 /// An interactive shell gives the terminal to its own jobs.
 #[tokio::test]
 async fn the_terminal_of_a_killed_shell_is_taken_back() {
-    let (terminal, notes, server) = (
-        PseudoTerminal::new(),
-        Notes::new(),
-        TestingServer::shared().await,
-    );
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
+    let server = TestingServer::shared().await;
     let mut run = zklock(
         &server.connect_string(),
         &format!("run --lock {}", path("killed-shell")),
@@ -135,7 +133,8 @@ async fn ctrl_c_ends_the_script_that_runs_the_command() {
     for shell in ["sh", "bash"] {
         for (name, asks) in [("needs", "stty -echo </dev/tty; "), ("other", "")] {
             for nested in [false, true] {
-                let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+                let terminal = PseudoTerminal::new();
+                let notes = Notes::new();
                 let script = format!(
                     "{asks}echo $$ > {}; exec sleep 1000",
                     notes.file("child").display()
@@ -164,7 +163,8 @@ async fn ctrl_c_ends_the_script_that_runs_the_command() {
                 }))
                 .await;
                 terminal.type_text(CTRL_C);
-                let (code, shown) = (finished(child).await.code, terminal.shown());
+                let code = finished(child).await.code;
+                let shown = terminal.shown();
                 assert_eq!(
                     (code, shown.contains("next step")),
                     (Some(130), false),
@@ -177,11 +177,9 @@ async fn ctrl_c_ends_the_script_that_runs_the_command() {
 
 #[tokio::test]
 async fn ctrl_c_ends_a_leader() {
-    let (terminal, notes, server) = (
-        PseudoTerminal::new(),
-        Notes::new(),
-        TestingServer::shared().await,
-    );
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
+    let server = TestingServer::shared().await;
     let script = format!(
         "echo $$ > {}; exec sleep 1000",
         notes.file("child").display()
@@ -205,7 +203,8 @@ async fn ctrl_c_ends_a_leader() {
 /// As in a script that ignores the signal to clean up.
 #[tokio::test]
 async fn a_command_that_dies_of_a_signal_that_zklock_ignores_does_not_leave_the_lock_held() {
-    let (terminal, server) = (PseudoTerminal::new(), TestingServer::shared().await);
+    let terminal = PseudoTerminal::new();
+    let server = TestingServer::shared().await;
     let mut run = Command::new(env!("CARGO_BIN_EXE_zklock"));
     run.args([
         "run",
@@ -234,7 +233,8 @@ async fn a_command_that_dies_of_a_signal_that_zklock_ignores_does_not_leave_the_
 /// As from `kill`: the signal was not typed.
 #[tokio::test]
 async fn a_signal_to_zklock_does_not_reach_the_script_that_runs_it() {
-    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
     let script = format!(
         "stty -echo </dev/tty; echo $PPID > {}; exec sleep 1000",
         notes.file("zklock").display()
@@ -258,7 +258,8 @@ async fn a_signal_to_zklock_does_not_reach_the_script_that_runs_it() {
 
 #[tokio::test]
 async fn the_terminal_of_a_killed_zklock_returns_to_its_script() {
-    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
     let script = format!(
         "stty -echo </dev/tty; echo $PPID > {}; exec sleep 1000",
         notes.file("zklock").display()
@@ -275,11 +276,9 @@ async fn the_terminal_of_a_killed_zklock_returns_to_its_script() {
 /// In a script without job control, both are in one process group.
 #[tokio::test]
 async fn a_command_waits_for_the_terminal_while_the_command_of_another_zklock_has_it() {
-    let (terminal, notes, server) = (
-        PseudoTerminal::new(),
-        Notes::new(),
-        TestingServer::shared().await,
-    );
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
+    let server = TestingServer::shared().await;
     let given = notes.file("given");
     let given = given.display();
     let script = format!(
@@ -327,7 +326,8 @@ async fn a_command_may_print_on_a_terminal_that_stops_background_programs() {
 /// No shell could continue zklock, so that it would hold the lock for as long as its machine runs.
 #[tokio::test]
 async fn ctrl_z_without_a_shell_stops_neither_the_command_nor_zklock() {
-    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
     let child = on(
         &terminal,
         "ctrl-z-sleep",
@@ -378,7 +378,8 @@ async fn shell(terminal: &PseudoTerminal, name: &str) -> Child {
 
 #[tokio::test]
 async fn a_shell_suspends_and_continues_a_command_that_has_the_terminal() {
-    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
     let _shell = shell(&terminal, "suspended").await;
     let before = terminal.owner();
     terminal.type_text(&format!(
@@ -412,7 +413,8 @@ async fn a_shell_suspends_and_continues_a_command_that_has_the_terminal() {
 /// The command of the first zklock is another one.
 #[tokio::test]
 async fn a_shell_suspends_and_continues_a_lock_within_a_lock() {
-    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
     let _shell = shell(&terminal, "outer").await;
     let before = terminal.owner();
     let inner = format!(
@@ -439,9 +441,11 @@ async fn a_shell_suspends_and_continues_a_lock_within_a_lock() {
 #[tokio::test]
 async fn a_shell_suspends_a_command_that_has_not_used_the_terminal_and_continues_it_in_the_background()
  {
-    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
     let _shell = shell(&terminal, "background").await;
-    let (child, fifo) = (notes.file("child"), notes.fifo("go").await);
+    let child = notes.file("child");
+    let fifo = notes.fifo("go").await;
     let script = format!(
         r#"echo $$ > {}; read line < {}; echo "end"ed"#,
         child.display(),
@@ -461,7 +465,8 @@ async fn a_shell_suspends_a_command_that_has_not_used_the_terminal_and_continues
 /// In the meantime, the terminal has become the shell's.
 #[tokio::test]
 async fn the_terminal_is_not_taken_from_a_shell_at_the_end_of_a_command_in_the_background() {
-    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
     let _shell = shell(&terminal, "not-taken").await;
     let before = terminal.owner();
     let fifo = notes.fifo("go").await;
@@ -485,7 +490,8 @@ async fn the_terminal_is_not_taken_from_a_shell_at_the_end_of_a_command_in_the_b
 
 #[tokio::test]
 async fn a_shell_suspends_and_continues_two_locks_in_a_pipeline() {
-    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
     let _shell = shell(&terminal, "first").await;
     let script = |name: &str| format!("echo $$ > {}; exec sleep 1000", notes.file(name).display());
     let second = format!(
@@ -518,7 +524,8 @@ async fn a_shell_suspends_and_continues_two_locks_in_a_pipeline() {
 
 #[tokio::test]
 async fn a_shell_suspends_a_command_that_is_already_stopped() {
-    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
     let _shell = shell(&terminal, "stopped-before").await;
     terminal.type_text(&format!(
         "z 'echo $$ > {}; exec sleep 1000' | cat\n",
@@ -536,7 +543,8 @@ async fn a_shell_suspends_a_command_that_is_already_stopped() {
 #[tokio::test]
 async fn a_background_job_that_reads_from_the_terminal_is_stopped_with_a_word_and_gets_it_in_the_foreground()
  {
-    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
     let _shell = shell(&terminal, "job").await;
     terminal.type_text(&format!(
         "z 'echo $PPID > {}; {ASKS}' &\n",
@@ -560,11 +568,9 @@ async fn a_background_job_that_reads_from_the_terminal_is_stopped_with_a_word_an
 
 #[tokio::test]
 async fn a_shell_suspends_and_continues_a_waiter() {
-    let (terminal, server, lock) = (
-        PseudoTerminal::new(),
-        TestingServer::shared().await,
-        path("suspended-waiter"),
-    );
+    let terminal = PseudoTerminal::new();
+    let server = TestingServer::shared().await;
+    let lock = path("suspended-waiter");
     let (mut holder, _) = reading(&server.connect_string(), &format!("run --lock {lock}"), 0).await;
     let _shell = shell(&terminal, "other").await;
     terminal.type_text(&format!(
@@ -583,7 +589,8 @@ async fn a_shell_suspends_and_continues_a_waiter() {
 /// As with `zklock run .. | less`.
 #[tokio::test]
 async fn the_terminal_stays_with_the_job_as_long_as_the_command_does_not_need_it() {
-    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
     let _shell = shell(&terminal, "pager").await;
     let go = notes.file("go");
     let go = go.display();
@@ -598,7 +605,8 @@ async fn the_terminal_stays_with_the_job_as_long_as_the_command_does_not_need_it
 /// The kernel does so with stopped processes of a session whose shell has ended.
 #[tokio::test]
 async fn a_command_that_reads_from_the_terminal_where_no_shell_can_continue_it_is_hung_up() {
-    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let terminal = PseudoTerminal::new();
+    let notes = Notes::new();
     let asks = run(
         "orphaned",
         &format!("echo $$ > {}; {ASKS}", notes.file("child").display()),

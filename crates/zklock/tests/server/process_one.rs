@@ -59,7 +59,8 @@ async fn ctrl_z_does_not_stop_a_command_of_process_one() {
     if !has_namespaces().await {
         return;
     }
-    let (terminal, server) = (PseudoTerminal::new(), TestingServer::shared().await);
+    let terminal = PseudoTerminal::new();
+    let server = TestingServer::shared().await;
     let asks = "read answer </dev/tty; echo got=$answer";
     let command = zklock(
         &server.connect_string(),
@@ -81,17 +82,17 @@ async fn a_command_that_reads_from_its_terminal_gets_it_without_proc() {
     if !has_namespaces().await {
         return;
     }
-    let (terminal, server) = (PseudoTerminal::new(), TestingServer::shared().await);
+    let terminal = PseudoTerminal::new();
+    let server = TestingServer::shared().await;
     let asks = "read answer </dev/tty; echo got=$answer";
     let command = zklock(
         &server.connect_string(),
         &format!("run --lock {}", path("no-proc")),
         Some(asks),
     );
-    let without_proc = AS_PROCESS_ONE
+    let words: Vec<_> = AS_PROCESS_ONE
         .into_iter()
-        .filter(|word| *word != "--mount-proc");
-    let words: Vec<_> = without_proc
+        .filter(|word| *word != "--mount-proc")
         .chain(["sh", "-c", r#""$0" "$@"; exit $?"#])
         .collect();
     let child = terminal.spawn(&executed_by(&words, &command));
@@ -103,11 +104,12 @@ async fn a_command_that_reads_from_its_terminal_gets_it_without_proc() {
 /// The command ends in the grace period after the death of zklock, and another process gets its
 /// number.
 #[tokio::test]
-async fn a_guardian_does_not_kill_a_process_group_that_has_taken_the_number_of_its_own() {
+async fn a_guardian_does_not_kill_another_process_group_with_the_same_number() {
     if !has_namespaces().await {
         return;
     }
-    let (notes, server) = (Notes::new(), TestingServer::shared().await);
+    let notes = Notes::new();
+    let server = TestingServer::shared().await;
     let command = zklock(
         &server.connect_string(),
         &format!(

@@ -51,7 +51,8 @@ impl PseudoTerminal {
         .unwrap();
         let controller = File::from(controller);
         let shown = Arc::new(Mutex::new(String::new()));
-        let (mut output, collected) = (controller.try_clone().unwrap(), shown.clone());
+        let mut output = controller.try_clone().unwrap();
+        let collected = shown.clone();
         // The thread ends at the end of the terminal: with an error when no process has it open any
         // more.
         std::thread::spawn(move || {

@@ -24,7 +24,7 @@ async fn contenders(client: &CuratorClient, lock: &str) -> usize {
 }
 
 #[tokio::test]
-async fn the_exit_code_is_that_of_the_command() {
+async fn the_exit_code_is_the_commands() {
     let lock = path("codes");
     for (script, code) in [
         ("exit 0", 0),
@@ -45,7 +45,8 @@ async fn the_exit_code_is_that_of_the_command() {
 
 #[tokio::test]
 async fn each_failure_of_zklock_has_an_exit_code_and_prints_one_sentence() {
-    let (lock, server) = (path("failures"), TestingServer::shared().await);
+    let lock = path("failures");
+    let server = TestingServer::shared().await;
     let nowhere = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -133,11 +134,9 @@ async fn each_failure_of_zklock_has_an_exit_code_and_prints_one_sentence() {
 
 #[tokio::test]
 async fn a_command_inherits_its_streams_and_has_the_lock_in_its_environment() {
-    let (one, two, server) = (
-        path("environment-1"),
-        path("environment-2"),
-        TestingServer::shared().await,
-    );
+    let one = path("environment-1");
+    let two = path("environment-2");
+    let server = TestingServer::shared().await;
     let script =
         "read line; echo $ZKLOCK_PATH $ZKLOCK_TOKEN $ZKLOCK_VALID_UNTIL; echo error: $line >&2";
     let mut tokens = Vec::new();
@@ -174,7 +173,8 @@ async fn a_command_inherits_its_streams_and_has_the_lock_in_its_environment() {
 
 #[tokio::test]
 async fn a_second_run_waits_for_the_lock_or_exits_without_it() {
-    let (lock, server) = (path("exclusive"), TestingServer::shared().await);
+    let lock = path("exclusive");
+    let server = TestingServer::shared().await;
     let (mut first, process) = reading(
         &server.connect_string(),
         &format!("run --lock {lock} --label first"),
@@ -214,7 +214,8 @@ async fn a_second_run_waits_for_the_lock_or_exits_without_it() {
 
 #[tokio::test]
 async fn at_least_keeps_the_lock_after_the_command_has_ended() {
-    let (lock, server) = (path("at-least"), TestingServer::shared().await);
+    let lock = path("at-least");
+    let server = TestingServer::shared().await;
     let run = |options: &str| {
         zklock(
             &server.connect_string(),
@@ -241,7 +242,8 @@ async fn at_least_keeps_the_lock_after_the_command_has_ended() {
 
 #[tokio::test]
 async fn at_least_does_not_keep_the_lock_after_a_signal_or_of_a_command_that_cannot_be_run() {
-    let (lock, server) = (path("at-least-ends"), TestingServer::shared().await);
+    let lock = path("at-least-ends");
+    let server = TestingServer::shared().await;
     let missing = printed(
         &format!("run --lock {lock} --at-least 1h -- /no/such/command"),
         None,
@@ -262,11 +264,9 @@ async fn at_least_does_not_keep_the_lock_after_a_signal_or_of_a_command_that_can
 
 #[tokio::test]
 async fn readers_share_a_lock_and_leases_a_semaphore_but_a_writer_is_exclusive() {
-    let (lock, semaphore, server) = (
-        path("shared"),
-        path("semaphore"),
-        TestingServer::shared().await,
-    );
+    let lock = path("shared");
+    let semaphore = path("semaphore");
+    let server = TestingServer::shared().await;
     let mut held = Vec::new();
     for options in [
         format!("run --lock {lock} --shared"),
@@ -303,11 +303,9 @@ async fn readers_share_a_lock_and_leases_a_semaphore_but_a_writer_is_exclusive()
 /// As cron starts them on several machines.
 #[tokio::test]
 async fn of_commands_that_start_together_without_waiting_as_many_run_as_the_lock_permits() {
-    let (lock, notes, server) = (
-        path("together"),
-        Notes::new(),
-        TestingServer::shared().await,
-    );
+    let lock = path("together");
+    let notes = Notes::new();
+    let server = TestingServer::shared().await;
     let cases = [
         (format!("--lock {lock}-5 --semaphore 5"), 5, 5, 6),
         (format!("--lock {lock}-5 --semaphore 5"), 8, 5, 2),
@@ -365,7 +363,8 @@ async fn of_commands_that_start_together_without_waiting_as_many_run_as_the_lock
 
 #[tokio::test]
 async fn signals_are_passed_on_to_the_command() {
-    let (lock, server) = (path("signals"), TestingServer::shared().await);
+    let lock = path("signals");
+    let server = TestingServer::shared().await;
     for (name, sent, code) in [
         ("HUP", Signal::HUP, 11),
         ("INT", Signal::INT, 12),
@@ -387,10 +386,8 @@ async fn signals_are_passed_on_to_the_command() {
 
 #[tokio::test]
 async fn a_forwarded_signal_ends_a_stopped_command() {
-    let (options, server) = (
-        format!("run --lock {}", path("stopped-command")),
-        TestingServer::shared().await,
-    );
+    let options = format!("run --lock {}", path("stopped-command"));
+    let server = TestingServer::shared().await;
     let (mut child, process) = started(
         &server.connect_string(),
         &options,
@@ -412,7 +409,9 @@ async fn a_forwarded_signal_ends_a_stopped_command() {
 /// As under `nohup`.
 #[tokio::test]
 async fn a_signal_that_zklock_ignores_is_ignored_by_the_command() {
-    let (lock, notes, server) = (path("nohup"), Notes::new(), TestingServer::shared().await);
+    let lock = path("nohup");
+    let notes = Notes::new();
+    let server = TestingServer::shared().await;
     let run = "trap '' HUP; exec \"$0\" run --lock \"$1\" -- sh -c \"$2\"";
     let script = format!(
         "echo $$ > {}; read line; exit 3",
@@ -451,7 +450,8 @@ async fn a_signal_ends_the_attempt_to_connect() {
 
 #[tokio::test]
 async fn a_signal_ends_the_wait_and_leaves_no_node() {
-    let (lock, server) = (path("interrupted"), TestingServer::shared().await);
+    let lock = path("interrupted");
+    let server = TestingServer::shared().await;
     let (holder, _) = started(
         &server.connect_string(),
         &format!("run --lock {lock}"),
@@ -477,7 +477,9 @@ async fn a_signal_ends_the_wait_and_leaves_no_node() {
 
 #[tokio::test]
 async fn the_lock_is_held_until_the_last_process_of_the_command_has_ended() {
-    let (lock, notes, server) = (path("left"), Notes::new(), TestingServer::shared().await);
+    let lock = path("left");
+    let notes = Notes::new();
+    let server = TestingServer::shared().await;
     let script = format!(
         "(sleep 1000 & echo $! > {}) ; exit 5",
         notes.file("left").display()
@@ -505,7 +507,8 @@ async fn the_lock_is_held_until_the_last_process_of_the_command_has_ended() {
 /// As a server that replaces itself: each process starts the next one, and ends.
 #[tokio::test]
 async fn the_lock_is_held_through_a_chain_of_processes() {
-    let (lock, notes) = (path("chain"), Notes::new());
+    let lock = path("chain");
+    let notes = Notes::new();
     let end = notes.file("end");
     // A shell takes too long to fork for the next process to be overlooked.
     let script =
@@ -530,7 +533,9 @@ async fn the_lock_is_held_through_a_chain_of_processes() {
 /// The parent of the zombie has left the group, and does not reap it.
 #[tokio::test]
 async fn a_zombie_process_does_not_keep_the_lock() {
-    let (lock, notes, server) = (path("zombie"), Notes::new(), TestingServer::shared().await);
+    let lock = path("zombie");
+    let notes = Notes::new();
+    let server = TestingServer::shared().await;
     let file = |name| notes.file(name).display().to_string();
     // A shell would reap its child; `sleep` does not.
     let ends = "until grep -q sleep /proc/$PPID/comm; do sleep 0.01; done";
@@ -545,7 +550,8 @@ async fn a_zombie_process_does_not_keep_the_lock() {
         Some(&script),
     );
     let child = command.spawn().unwrap();
-    let (parent, ended) = (notes.process("parent").await, notes.process("child").await);
+    let parent = notes.process("parent").await;
+    let ended = notes.process("child").await;
     let printed = finished(child).await;
     assert_eq!(
         (printed.code, state(ended)),

@@ -13,9 +13,9 @@ const HOST: &str =
 /// Asserts that a terminal interprets nothing of this text except line feeds, and that it is short.
 #[track_caller]
 fn assert_harmless(text: &str) {
-    let is_harmful = |c: char| (c.is_control() && c != '\n') || "\u{202e}\u{2028}".contains(c);
     assert!(
-        !text.contains(is_harmful) && !text.lines().any(|line| line.starts_with("zklock: forged")),
+        !text.contains(|c: char| (c.is_control() && c != '\n') || "\u{202e}\u{2028}".contains(c))
+            && !text.lines().any(|line| line.starts_with("zklock: forged")),
         "{text:?}"
     );
     assert!(text.len() < 3_000, "{} bytes", text.len());
@@ -24,7 +24,8 @@ fn assert_harmless(text: &str) {
 /// A lock whose holder and waiters have harmful data. Its path has a character that changes the
 /// writing direction.
 async fn lock_of_others(name: &str) -> (curator_recipes::client::CuratorClient, String) {
-    let (lock, others) = (format!("{}\u{202e}", path(name)), client().await);
+    let lock = format!("{}\u{202e}", path(name));
+    let others = client().await;
     let json = serde_json::json!({ "host": HOST, "pid": 7, "label": HOST }).to_string();
     let long = serde_json::json!({ "host": "x".repeat(300_000) }).to_string();
     for data in [&json, HOST, &long] {
@@ -72,7 +73,8 @@ async fn json_escapes_what_a_terminal_interprets_and_keeps_its_meaning() {
 
 #[tokio::test]
 async fn the_doctor_prints_paths_that_no_terminal_interprets() {
-    let (root, others) = (format!("{}\u{202e}", path("doctor-text")), client().await);
+    let root = format!("{}\u{202e}", path("doctor-text"));
+    let others = client().await;
     let read_only = Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone());
     others
         .create()
@@ -92,10 +94,8 @@ async fn the_question_of_break_and_the_display_of_run_show_what_no_terminal_inte
         TestingServer::shared().await,
     );
     let token = &listed(&lock).await[0]["contenders"][0]["token"];
-    let (asked, waits) = (
-        PseudoTerminal::of_size(24, 500),
-        PseudoTerminal::of_size(24, 500),
-    );
+    let asked = PseudoTerminal::of_size(24, 500);
+    let waits = PseudoTerminal::of_size(24, 500);
     let asking = asked.spawn(&zklock(
         &server.connect_string(),
         &format!("break {lock} --if-token {token}"),

@@ -17,7 +17,9 @@ use crate::support::{JAVA, Notes, client, contend, finished, host, path, printed
 /// with the network of the host.
 #[tokio::test]
 async fn a_waiter_shows_the_holder_and_its_place_although_hosts_and_process_ids_repeat() {
-    let (lock, server, others) = (path("place"), TestingServer::shared().await, client().await);
+    let lock = path("place");
+    let server = TestingServer::shared().await;
+    let others = client().await;
     let node = format!(
         "{lock}/{}",
         contend(&others, &lock, &format!("{JAVA}-lock-"), "one").await
@@ -29,7 +31,8 @@ async fn a_waiter_shows_the_holder_and_its_place_although_hosts_and_process_ids_
             Some("true"),
         )
     };
-    let (first, second) = (PseudoTerminal::new(), PseudoTerminal::new());
+    let first = PseudoTerminal::new();
+    let second = PseudoTerminal::new();
     let waiter = first.spawn(&run());
     first
         .shows(&format!("waiting for {lock}, held by one; next in line; "))
@@ -60,7 +63,9 @@ async fn a_waiter_shows_the_holder_and_its_place_although_hosts_and_process_ids_
 
 #[tokio::test]
 async fn a_waiter_says_that_the_holder_cannot_be_read_also_on_a_terminal_without_a_width() {
-    let (lock, server, others) = (path("zero"), TestingServer::shared().await, client().await);
+    let lock = path("zero");
+    let server = TestingServer::shared().await;
+    let others = client().await;
     let create = others
         .create()
         .with_mode(CreateMode::EphemeralSequential)
@@ -98,7 +103,9 @@ async fn stop(terminal: &PseudoTerminal) {
 #[tokio::test]
 async fn a_waiter_on_a_stopped_terminal_gets_the_lock_and_starts_its_command_or_is_ended_by_term() {
     for is_released in [true, false] {
-        let (lock, notes, server) = (path("ctrl-s"), Notes::new(), TestingServer::shared().await);
+        let lock = path("ctrl-s");
+        let notes = Notes::new();
+        let server = TestingServer::shared().await;
         let mutex = InterProcessMutex::non_reentrant(&client().await, &lock).unwrap();
         let mut guard = Some(mutex.acquire().await.unwrap());
         let terminal = PseudoTerminal::new();
@@ -126,7 +133,8 @@ async fn a_waiter_on_a_stopped_terminal_gets_the_lock_and_starts_its_command_or_
 fn full_pipe() -> (File, File) {
     let (read_end, write_end) = rustix::pipe::pipe().unwrap();
     fcntl_setfl(&write_end, OFlags::NONBLOCK).unwrap();
-    let (read_end, write_end) = (File::from(read_end), File::from(write_end));
+    let read_end = File::from(read_end);
+    let write_end = File::from(write_end);
     for block in [&[b'.'; 4096][..], b"."] {
         while (&write_end).write(block).is_ok() {}
     }
@@ -169,7 +177,9 @@ async fn messages_that_cannot_be_written_do_not_delay_the_command_of_a_leader() 
         ("full-pipe", OFlags::empty()),
         ("full-non-blocking-pipe", OFlags::NONBLOCK),
     ] {
-        let (lock, notes, server) = (path(name), Notes::new(), TestingServer::shared().await);
+        let lock = path(name);
+        let notes = Notes::new();
+        let server = TestingServer::shared().await;
         let (mut read_end, write_end) = full_pipe();
         fcntl_setfl(&write_end, flags).unwrap();
         let script = format!(
@@ -203,11 +213,9 @@ async fn messages_that_cannot_be_written_do_not_delay_the_command_of_a_leader() 
 
 #[tokio::test]
 async fn a_message_that_cannot_be_written_does_not_keep_zklock_alive() {
-    let (lock, server, others) = (
-        path("full-pipe-end"),
-        TestingServer::shared().await,
-        client().await,
-    );
+    let lock = path("full-pipe-end");
+    let server = TestingServer::shared().await;
+    let others = client().await;
     contend(&others, &lock, &format!("{JAVA}-lock-"), "one").await;
     let (_read_end, write_end) = full_pipe();
     let mut run = zklock(
@@ -222,7 +230,8 @@ async fn a_message_that_cannot_be_written_does_not_keep_zklock_alive() {
 /// The contender ahead waits for more leases than are left, or is stopped.
 #[tokio::test]
 async fn a_try_that_fails_although_a_lease_is_free_names_the_contender_ahead() {
-    let (lock, others) = (path("stuck"), client().await);
+    let lock = path("stuck");
+    let others = client().await;
     let data = r#"{"host":"web1","pid":7,"label":"nightly"}"#;
     contend(
         &others,

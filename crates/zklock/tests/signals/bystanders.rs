@@ -74,17 +74,19 @@ impl Bystanders {
                 .iter()
                 .any(|one| Ok(one.id) == id.try_into() && one.state == 'T')
         };
-        let harm = |child: &mut Child| match child.try_wait().unwrap() {
-            Some(status) => Some(format!(
-                "INNOCENT killed: the group {} has ended with {status}",
-                child.id()
-            )),
-            None if is_stopped(child.id()) => {
-                Some(format!("INNOCENT stopped: the group {}", child.id()))
-            }
-            None => None,
-        };
-        self.started.iter_mut().filter_map(harm).collect()
+        self.started
+            .iter_mut()
+            .filter_map(|child| match child.try_wait().unwrap() {
+                Some(status) => Some(format!(
+                    "INNOCENT killed: the group {} has ended with {status}",
+                    child.id()
+                )),
+                None if is_stopped(child.id()) => {
+                    Some(format!("INNOCENT stopped: the group {}", child.id()))
+                }
+                None => None,
+            })
+            .collect()
     }
 }
 

@@ -68,10 +68,11 @@ impl Chaos {
     pub(crate) fn strike(&mut self, processes: &[Process], rng: &mut Rng) {
         // Mostly those whose command works; the others wait, and signals would only end them.
         let is_rare = rng.u8(0..5) == 0;
-        let chosen = processes
+        let numbers: BTreeSet<_> = processes
             .iter()
-            .filter(|process| is_rare || process.role == Role::Member);
-        let numbers: BTreeSet<_> = chosen.filter_map(|process| process.number).collect();
+            .filter(|process| is_rare || process.role == Role::Member)
+            .filter_map(|process| process.number)
+            .collect();
         let Some(number) = rng.choice(numbers) else {
             return;
         };

@@ -238,8 +238,10 @@ fn inherited(rng: &mut Rng) -> (Vec<String>, &'static str) {
 impl Contender {
     /// What zklock has printed.
     pub(crate) fn printed(&self) -> String {
-        let shown = self.terminal.as_ref().map(PseudoTerminal::shown);
-        shown.unwrap_or_else(|| std::fs::read_to_string(&self.output).unwrap_or_default())
+        self.terminal.as_ref().map_or_else(
+            || std::fs::read_to_string(&self.output).unwrap_or_default(),
+            PseudoTerminal::shown,
+        )
     }
 
     /// Types what a person does who wants a stopped job to go on.

@@ -49,7 +49,8 @@ impl Round<'_> {
             .env("ZKLOCK_CONFIG", "")
             .kill_on_drop(true);
         self.probe = Some(command.stdin(Stdio::null()).spawn().unwrap());
-        let (mut status, mut count) = (None, 0_usize);
+        let mut status = None;
+        let mut count = 0_usize;
         self.wait(async |round: &mut Self, processes: &[Process]| {
             if !drains {
                 round.signal_last(processes);
@@ -115,7 +116,7 @@ impl Round<'_> {
 
     async fn wait_for_the_end(&mut self) {
         let mut count = 0_usize;
-        let is_over = self.wait(async |round: &mut Self, processes: &[Process]| {
+        let has_ended = self.wait(async |round: &mut Self, processes: &[Process]| {
             round.signal_last(processes);
             for contender in &mut round.contenders {
                 if count.is_multiple_of(PAUSE) {
@@ -130,7 +131,7 @@ impl Round<'_> {
             count += 1;
             round.living().is_empty()
         });
-        if !is_over.await {
+        if !has_ended.await {
             for process in descendants() {
                 let is_promised = process
                     .number
@@ -146,15 +147,17 @@ impl Round<'_> {
     /// The processes that have to end.
     fn living(&self) -> Vec<String> {
         let bystanders: HashSet<_> = self.bystanders.ids().collect();
-        let processes = descendants()
+        descendants()
             .into_iter()
-            .filter(|process| !bystanders.contains(&process.id));
-        processes.map(|process| process.to_string()).collect()
+            .filter(|process| !bystanders.contains(&process.id))
+            .map(|process| process.to_string())
+            .collect()
     }
 
     async fn wait_for_nodes(&mut self) {
         let mut locks = Vec::from(["/a", "/b"]);
-        let (program, connect) = (self.stage.program, self.stage.connect[0].clone());
+        let program = self.stage.program;
+        let connect = self.stage.connect[0].clone();
         let is_free = self.wait(async |_: &mut Self, _: &[Process]| {
             let Some(lock) = locks.last() else {
                 return true;
@@ -203,13 +206,12 @@ impl Round<'_> {
                 let members = processes
                     .iter()
                     .filter(|process| process.is(number, Role::Member));
-                let text = |process| {
+                self.left_over.extend(members.map(|process| {
                     format!(
                         "{} LEFT OVER after zklock {number} has ended: {process}",
                         now()
                     )
-                };
-                self.left_over.extend(members.map(text));
+                }));
                 seen.is_reported = processes
                     .iter()
                     .any(|process| process.is(number, Role::Member));

@@ -55,13 +55,14 @@ const MARK: &str = "report of the round: ";
 async fn random_signals_lead_to_no_overlap_and_leave_nothing() {
     let seed = number("SIGNALS_SEED")
         .unwrap_or_else(|| UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs()));
-    let (seconds, rounds) = (number("SIGNALS_SECONDS"), number("SIGNALS_ROUNDS"));
+    let seconds = number("SIGNALS_SECONDS");
+    let rounds = number("SIGNALS_ROUNDS");
     let rounds = rounds.unwrap_or(if seconds.is_some() { u64::MAX } else { LANES });
     let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(3600));
     let program =
         env::var("SIGNALS_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_zklock").to_owned());
     let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("signals-{seed}.log"));
-    say(&format!(
+    print_line(&format!(
         "signals: SIGNALS_SEED={seed}; {} has the rounds with findings",
         log.display()
     ));
@@ -72,7 +73,10 @@ async fn random_signals_lead_to_no_overlap_and_leave_nothing() {
                 break;
             }
             let report = one_round(seed.wrapping_add(index), &program, PATIENCE).await;
-            report.findings.iter().for_each(|finding| say(finding));
+            report
+                .findings
+                .iter()
+                .for_each(|finding| print_line(finding));
             let mut file = OpenOptions::new()
                 .create(true)
                 .append(true)
@@ -81,7 +85,7 @@ async fn random_signals_lead_to_no_overlap_and_leave_nothing() {
             file.write_all(report.log.as_bytes()).unwrap();
             total += report;
             if total.rounds % 25 == 0 {
-                say(&format!("signals: {} rounds", LANES * total.rounds));
+                print_line(&format!("signals: {} rounds", LANES * total.rounds));
             }
         }
         total
@@ -106,10 +110,10 @@ async fn random_signals_lead_to_no_overlap_and_leave_nothing() {
         ..
     } = &total;
     let sent_count: u64 = sent.values().sum();
-    say(&format!(
+    print_line(&format!(
         "signals: {rounds} rounds, {starts} zklocks, {works} commands, {sent_count} signals and keys; overlaps {overlaps}, left over \
          {left_over}, innocent killed {innocent} ({reused} had the number of a command's group); not judged: {not_promised} overlaps in \
-         {unprotected} rounds with zklock and guardian disabled, or {stalled} in which the machine stood still; sent: {sent:?}"
+         {unprotected} rounds with zklock and guardian disabled, or {stalled} while the machine stood still; sent: {sent:?}"
     ));
     assert!(
         total.findings.is_empty(),
@@ -123,7 +127,7 @@ async fn one_round(seed: u64, program: &str, patience: u64) -> Report {
     let mut words = NAMESPACE.to_vec();
     words.extend(AS_ROOT);
     if !can_start(&words).await {
-        say(
+        print_line(
             "signals: no PID namespaces here: no zklock is process 1, and no group gets the number of another on purpose",
         );
         words.clear();
@@ -177,7 +181,7 @@ async fn a_round() {
     };
     let patience = Duration::from_secs(patience.parse().unwrap());
     let report = round::run(seed.parse().unwrap(), program, patience).await;
-    say(&format!(
+    print_line(&format!(
         "{MARK}{}",
         serde_json::to_string(&report).unwrap()
     ));
@@ -259,6 +263,6 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// Prints a line that is shown even if the test passes.
-fn say(line: &str) {
+fn print_line(line: &str) {
     writeln!(std::io::stdout(), "{line}").expect("stdout is writable");
 }

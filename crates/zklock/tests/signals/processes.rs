@@ -63,7 +63,9 @@ impl Process {
         // The program's name, in parentheses, may contain parentheses and blanks.
         let (name, fields) = stat.rsplit_once(") ")?;
         let mut fields = fields.split(' ');
-        let (state, parent, group) = (fields.next()?, fields.next()?, fields.next()?);
+        let state = fields.next()?;
+        let parent = fields.next()?;
+        let group = fields.next()?;
         Some(Self {
             id,
             parent: parent.parse().ok()?,
@@ -84,7 +86,8 @@ impl Process {
                 .map(str::to_owned)
                 .collect::<Vec<_>>()
         };
-        let (arguments, environment) = (words("cmdline"), words("environ"));
+        let arguments = words("cmdline");
+        let environment = words("environ");
         let value = |name: &str| {
             environment
                 .iter()
@@ -92,7 +95,6 @@ impl Process {
         };
         self.number = value(NUMBER).and_then(|number| number.parse().ok());
         // A script that takes the place of zklock has an interpreter before it.
-        let runs = |pair: &[String]| pair[0].contains("zklock") && pair[1] == "run";
         self.role = if value("ZKLOCK_TOKEN").is_some() {
             Role::Member
         } else if arguments
@@ -100,7 +102,10 @@ impl Process {
             .is_some_and(|first| first == "lock-guardian")
         {
             Role::Guardian
-        } else if arguments[..arguments.len().min(3)].windows(2).any(runs) {
+        } else if arguments[..arguments.len().min(3)]
+            .windows(2)
+            .any(|pair| pair[0].contains("zklock") && pair[1] == "run")
+        {
             Role::Zklock
         } else {
             Role::Other

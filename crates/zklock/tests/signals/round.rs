@@ -112,10 +112,8 @@ pub(crate) async fn run(seed: u64, program: &str, patience: Duration) -> Report 
             .map(str::to_owned)
     };
     round.left_over.extend(noted("ZOMBIES"));
-    let (overlaps, stall) = (
-        Vec::from_iter(noted("OVERLAP")),
-        Duration::from_millis(stall.load(Ordering::Relaxed)),
-    );
+    let overlaps = Vec::from_iter(noted("OVERLAP"));
+    let stall = Duration::from_millis(stall.load(Ordering::Relaxed));
     let is_judged = round.chaos.unprotected.is_empty() && stall < MARGIN;
     let mut report = Report {
         rounds: 1,
@@ -175,7 +173,8 @@ pub(crate) async fn can_start(words: &[&str]) -> bool {
 /// The longest time, in milliseconds, for which a thread of this process did not run although it
 /// should have.
 fn watch_for_stalls() -> Arc<AtomicU64> {
-    let (longest, pause) = (Arc::new(AtomicU64::new(0)), Duration::from_millis(50));
+    let longest = Arc::new(AtomicU64::new(0));
+    let pause = Duration::from_millis(50);
     let kept = longest.clone();
     std::thread::spawn(move || {
         loop {
@@ -191,7 +190,8 @@ fn watch_for_stalls() -> Arc<AtomicU64> {
 impl Round<'_> {
     /// Starts the contenders at random moments, and sends signals to them meanwhile.
     async fn disturb(&mut self, proxy: &FaultProxy, rng: &mut Rng, log: &mut Vec<String>) {
-        let (most, steps) = (rng.usize(4..=8), rng.usize(150..300));
+        let most = rng.usize(4..=8);
+        let steps = rng.usize(150..300);
         for _ in 0..steps {
             let processes = self.tick();
             let active = self

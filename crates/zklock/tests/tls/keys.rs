@@ -6,14 +6,10 @@ use crate::configuration::{printed, write};
 
 #[tokio::test]
 async fn a_key_that_others_can_read_draws_a_warning() {
-    let (directory, ca) = (
-        tempfile::tempdir().unwrap(),
-        TestingCa::new("keys").unwrap(),
-    );
-    let (file, issued) = (
-        |name: &str| directory.path().join(name),
-        ca.issue(&["client"]).unwrap(),
-    );
+    let directory = tempfile::tempdir().unwrap();
+    let ca = TestingCa::new("keys").unwrap();
+    let file = |name: &str| directory.path().join(name);
+    let issued = ca.issue(&["client"]).unwrap();
     write(&file("ca.pem"), ca.pem(), 0o644);
     write(&file("client.pem"), &issued.certificate_pem, 0o644);
     let names = ["ca.pem", "client.pem", "client.key"].map(|name| file(name).display().to_string());

@@ -8,7 +8,7 @@
 #![allow(
     dead_code,
     unused_imports,
-    reason = "the tests use a part of what those of the target `server` use"
+    reason = "the tests use a part of what the target `server` uses"
 )]
 
 #[path = "../server/configuration.rs"]

@@ -67,11 +67,9 @@ async fn read_until(lines: &mut Lines<BufReader<ChildStderr>>, text: &str) -> Ve
 
 #[tokio::test]
 async fn a_leader_says_why_it_is_not_connected_and_leads_again_when_its_authorities_are_replaced() {
-    let (setup, notes, new) = (
-        Setup::new().await,
-        Notes::new(),
-        TestingCa::new("new").unwrap(),
-    );
+    let setup = Setup::new().await;
+    let notes = Notes::new();
+    let new = TestingCa::new("new").unwrap();
     let script = format!("echo $$ >> {}; sleep 1000", notes.file("leads").display());
     let options = format!(
         "run --lock {} --leader --session-timeout {SHORT} --grace 500ms",
@@ -103,11 +101,9 @@ async fn a_leader_says_why_it_is_not_connected_and_leads_again_when_its_authorit
 
 #[tokio::test]
 async fn a_command_runs_on_when_both_sides_change_the_authority() {
-    let (setup, notes, new) = (
-        Setup::new().await,
-        Notes::new(),
-        TestingCa::new("new").unwrap(),
-    );
+    let setup = Setup::new().await;
+    let notes = Notes::new();
+    let new = TestingCa::new("new").unwrap();
     let script = format!(
         "echo $$ > {}; read line; exit 4",
         notes.file("runs").display()
@@ -138,7 +134,8 @@ async fn a_command_runs_on_when_both_sides_change_the_authority() {
 
 #[tokio::test]
 async fn files_that_cannot_be_used_are_reported_and_the_previous_ones_stay_in_use() {
-    let (setup, notes) = (Setup::new().await, Notes::new());
+    let setup = Setup::new().await;
+    let notes = Notes::new();
     let script = format!(
         "echo $$ > {}; read line; exit 4",
         notes.file("runs").display()
@@ -154,7 +151,8 @@ async fn files_that_cannot_be_used_are_reported_and_the_previous_ones_stay_in_us
 
 #[tokio::test]
 async fn a_fifo_in_place_of_a_file_is_reported_and_a_file_that_follows_is_used() {
-    let (setup, notes) = (Setup::new().await, Notes::new());
+    let setup = Setup::new().await;
+    let notes = Notes::new();
     let script = format!(
         "echo $$ > {}; read line; exit 4",
         notes.file("runs").display()

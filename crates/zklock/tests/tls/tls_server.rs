@@ -57,7 +57,8 @@ impl TlsServer {
     /// Writes a configuration file for this server, which trusts the authority in `ca.pem` of the
     /// same directory.
     pub(crate) fn write_config(&self, directory: &Path) -> PathBuf {
-        let (file, ca) = (directory.join("config.toml"), directory.join("ca.pem"));
+        let file = directory.join("config.toml");
+        let ca = directory.join("ca.pem");
         let text = format!(
             "connect = \"{}\"\n[tls]\nca = \"{}\"\n",
             self.address,
@@ -98,7 +99,8 @@ async fn serve(
     let Ok(upstream) = TcpStream::connect(upstream).await else {
         return;
     };
-    let (mut from_server, mut to_server) = (upstream.clone(), upstream);
+    let mut from_server = upstream.clone();
+    let mut to_server = upstream;
     tokio::select! {
         _ = copy(from_client, &mut to_server) => {}
         _ = copy(&mut from_server, &mut to_client) => {}

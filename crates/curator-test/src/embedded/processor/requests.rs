@@ -280,12 +280,16 @@ impl Processor {
     }
 
     fn who_am_i(&self, id: ConnectionId) -> Body {
-        let identity = |id: &Id| Identity {
-            scheme: Some(id.scheme.clone()),
-            user: Some(id.user().to_owned()),
-        };
         Body::One(Reply::WhoAmI {
-            identities: Some(self.identities(id).iter().map(identity).collect()),
+            identities: Some(
+                self.identities(id)
+                    .iter()
+                    .map(|id| Identity {
+                        scheme: Some(id.scheme.clone()),
+                        user: Some(id.user().to_owned()),
+                    })
+                    .collect(),
+            ),
         })
     }
 

@@ -38,10 +38,8 @@ async fn cut_before_reply_loses_the_reply_and_applies_the_request() {
 #[tokio::test]
 async fn a_swallowed_reply_leaves_the_connection_open() {
     let server = EmbeddedServer::start().unwrap();
-    let (victim, other) = (
-        client(server.address()).await,
-        client(server.address()).await,
-    );
+    let victim = client(server.address()).await;
+    let other = client(server.address()).await;
     let id = victim.session_id().0;
     let (_, watcher) = victim.check_and_watch_stat("/a").await.unwrap();
     server.swallow_reply(move |request| {
@@ -65,11 +63,9 @@ async fn a_swallowed_reply_leaves_the_connection_open() {
 #[test]
 fn a_matcher_that_panics_closes_only_its_connection() {
     let server = EmbeddedServer::start().unwrap();
-    let (mut victim, mut other) = (
-        RawClient::connect(server.address()),
-        RawClient::connect(server.address()),
-    );
-    // Like a failed assertion, but without a call of the panic hook, in which the fuzz test counts
+    let mut victim = RawClient::connect(server.address());
+    let mut other = RawClient::connect(server.address());
+    // Like a failed assertion, but without a call of the panic hook, where the fuzz test counts
     // panics.
     server.swallow_reply(|request| request.op() == OpCode::Ping && resume_unwind(Box::new(())));
     victim.send(&[OpCode::Ping]);
@@ -97,10 +93,8 @@ async fn the_nodes_of_an_expired_session_stay_until_its_client_has_read_the_expi
         .start()
         .unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let (victim, other) = (
-        client(proxy.address()).await,
-        client(server.address()).await,
-    );
+    let victim = client(proxy.address()).await;
+    let other = client(server.address()).await;
     let id = victim.session_id().0;
     victim.create("/e", b"", &EPHEMERAL).await.unwrap();
     let (_, watcher) = other.check_and_watch_stat("/e").await.unwrap();

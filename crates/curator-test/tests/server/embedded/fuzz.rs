@@ -63,7 +63,8 @@ fn nonsense(numbers: &mut Numbers) -> Vec<u8> {
 /// reveals it.
 fn count_panics() -> Arc<AtomicUsize> {
     let count = Arc::new(AtomicUsize::new(0));
-    let (counted, report) = (Arc::clone(&count), panic::take_hook());
+    let counted = Arc::clone(&count);
+    let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         if thread::current().name() == Some("embedded-zookeeper") {
             counted.fetch_add(1, Ordering::Relaxed);
@@ -77,7 +78,8 @@ fn count_panics() -> Arc<AtomicUsize> {
 async fn malformed_input_neither_ends_the_server_nor_disturbs_other_clients() {
     let panics = count_panics();
     // Some of the nonsense clients request a long session timeout.
-    let (min, max) = (Duration::from_millis(200), Duration::from_secs(3));
+    let min = Duration::from_millis(200);
+    let max = Duration::from_secs(3);
     let server = EmbeddedServer::builder()
         .session_timeouts(min, max)
         .start()

@@ -26,7 +26,9 @@ async fn hide(client: &CuratorClient, path: &str) {
 
 #[tokio::test]
 async fn ls_watch_prints_every_change() {
-    let (lock, server, others) = (path("watch"), TestingServer::shared().await, client().await);
+    let lock = path("watch");
+    let server = TestingServer::shared().await;
+    let others = client().await;
     let mut watching = zklock(
         &server.connect_string(),
         &format!("ls {lock} --watch --json"),
@@ -78,7 +80,8 @@ async fn ls_watch_prints_every_change() {
 
 #[tokio::test]
 async fn a_tree_shows_all_kinds_of_locks_also_below_the_directory_of_a_lock() {
-    let (root, others) = (path("tree"), client().await);
+    let root = path("tree");
+    let others = client().await;
     for (directory, name, data) in [
         ("/a", "lock-", "one"),
         ("/a", "lock-", "two"),
@@ -139,11 +142,9 @@ async fn a_tree_shows_all_kinds_of_locks_also_below_the_directory_of_a_lock() {
 /// In real time, as servers show the age of a node in whole seconds.
 #[tokio::test]
 async fn ls_watch_does_not_print_again_because_the_age_has_changed() {
-    let (lock, server, others) = (
-        path("watch-age"),
-        TestingServer::shared().await,
-        client().await,
-    );
+    let lock = path("watch-age");
+    let server = TestingServer::shared().await;
+    let others = client().await;
     contend(&others, &lock, &format!("{JAVA}-lock-"), "one").await;
     let mut watching = zklock(
         &server.connect_string(),
@@ -181,8 +182,9 @@ async fn ls_watch_does_not_print_again_because_the_age_has_changed() {
 }
 
 #[tokio::test]
-async fn a_tree_names_what_it_may_not_read_and_does_not_say_that_there_are_no_locks_there() {
-    let (root, others) = (path("no-permission"), client().await);
+async fn a_tree_names_what_it_cannot_read_and_does_not_report_that_there_are_no_locks_there() {
+    let root = path("no-permission");
+    let others = client().await;
     let hide = async |path: String| hide(&others, &path).await;
     hide(format!("{root}/a/hidden")).await;
     let denied = |path: String| {
@@ -240,7 +242,9 @@ async fn a_tree_names_what_it_may_not_read_and_does_not_say_that_there_are_no_lo
 
 #[tokio::test]
 async fn a_tree_reads_many_directories_at_a_time() {
-    let (root, others, proxy) = (path("at-once"), client().await, proxy().await);
+    let root = path("at-once");
+    let others = client().await;
+    let proxy = proxy().await;
     for number in 0..20 {
         contend(
             &others,
@@ -263,16 +267,21 @@ async fn a_tree_reads_many_directories_at_a_time() {
     proxy.disarm();
     proxy.release_held();
     let shown = finished(reading).await;
-    let line = |number| format!("{root}/{number:02}  mutex  held by one, 0 waiting\n");
     assert_eq!(
         (shown.code, shown.out),
-        (Some(0), (0..20).map(line).collect())
+        (
+            Some(0),
+            (0..20)
+                .map(|number| format!("{root}/{number:02}  mutex  held by one, 0 waiting\n"))
+                .collect()
+        )
     );
 }
 
 #[tokio::test]
 async fn what_can_be_read_beside_an_unreadable_semaphore_is_shown_and_revoked() {
-    let (root, others) = (path("beside"), client().await);
+    let root = path("beside");
+    let others = client().await;
     let hide = async |path: String| hide(&others, &path).await;
     let denied = |path: String| {
         format!("zklock: no permission to read {path}: contenders below it are not shown\n")
@@ -340,7 +349,9 @@ async fn what_can_be_read_beside_an_unreadable_semaphore_is_shown_and_revoked() 
 
 #[tokio::test]
 async fn ls_watch_ends_without_the_permission_and_prints_an_outage_once() {
-    let (lock, others, proxy) = (path("watch-errors"), client().await, proxy().await);
+    let lock = path("watch-errors");
+    let others = client().await;
+    let proxy = proxy().await;
     hide(&others, &lock).await;
     let refused = printed(&format!("ls {lock} --watch"), None).await;
     assert_eq!(
@@ -372,7 +383,8 @@ fn keys(line: &str) -> [Vec<String>; 2] {
 
 #[tokio::test]
 async fn the_json_of_ls_and_tree_has_the_documented_shape() {
-    let (lock, others) = (path("shape"), client().await);
+    let lock = path("shape");
+    let others = client().await;
     contend(
         &others,
         &lock,

@@ -13,14 +13,17 @@ use crate::support::{
 
 #[tokio::test]
 async fn the_holder_and_the_waiters_of_four_clients_are_shown_in_their_order() {
-    let (lock, server, others) = (path("ls"), TestingServer::shared().await, client().await);
+    let lock = path("ls");
+    let server = TestingServer::shared().await;
+    let others = client().await;
     let options = format!("run --lock {lock} --label nightly");
     let (holder, _) = started(&server.connect_string(), &options, ":", LOOP).await;
     let java = contend(&others, &lock, &format!("{JAVA}-lock-"), "10.0.0.7").await;
     let kazoo = contend(&others, &lock, &format!("{HEX}__lock__"), "job-7").await;
     let go = contend(&others, &lock, &format!("_c_{HEX}-lock-"), "").await;
     let all = listed(&lock).await;
-    let (found, kazoos) = (&all[0], &all[1]);
+    let found = &all[0];
+    let kazoos = &all[1];
     assert_eq!(
         (&found["path"], &found["kind"]),
         (&Value::from(lock.as_str()), &Value::from("mutex"))
@@ -87,7 +90,9 @@ async fn the_holder_and_the_waiters_of_four_clients_are_shown_in_their_order() {
 /// As in `zklock tree / | head -1`.
 #[tokio::test]
 async fn a_closed_output_pipe_ends_zklock_without_a_panic() {
-    let (root, others, server) = (path("pipe"), client().await, TestingServer::shared().await);
+    let root = path("pipe");
+    let others = client().await;
+    let server = TestingServer::shared().await;
     contend(
         &others,
         &format!("{root}/lock"),
@@ -115,7 +120,8 @@ async fn a_closed_output_pipe_ends_zklock_without_a_panic() {
 
 #[tokio::test]
 async fn revoke_asks_the_holder_and_break_requires_its_token() {
-    let (lock, client) = (path("break"), client().await);
+    let lock = path("break");
+    let client = client().await;
     let mutex = InterProcessMutex::non_reentrant(&client, &lock).unwrap();
     let guard = mutex.acquire().await.unwrap();
     let asked = printed(&format!("revoke {lock}"), None).await;
@@ -160,8 +166,9 @@ async fn revoke_asks_the_holder_and_break_requires_its_token() {
 }
 
 #[tokio::test]
-async fn a_contender_whose_node_may_not_be_read_is_listed_without_its_data() {
-    let (root, others) = (path("unreadable"), client().await);
+async fn a_contender_with_an_unreadable_node_is_listed_without_its_data() {
+    let root = path("unreadable");
+    let others = client().await;
     let create = others
         .create()
         .with_mode(CreateMode::EphemeralSequential)
@@ -179,7 +186,8 @@ async fn a_contender_whose_node_may_not_be_read_is_listed_without_its_data() {
     )
     .await;
     let found = listed(&format!("{root}/lock")).await;
-    let (first, second) = (&found[0]["contenders"][0], &found[0]["contenders"][1]);
+    let first = &found[0]["contenders"][0];
+    let second = &found[0]["contenders"][1];
     assert_eq!(
         (&first["path"], &first["host"], &first["token"]),
         (
@@ -194,7 +202,10 @@ async fn a_contender_whose_node_may_not_be_read_is_listed_without_its_data() {
     );
     let unknown = printed(&format!("break {root}/lock --if-token 3 --yes"), None).await;
     assert!(
-        unknown.code == Some(123) && unknown.error.contains("may not read the holder's token"),
+        unknown.code == Some(123)
+            && unknown
+                .error
+                .contains("is not permitted to read the holder's token"),
         "{unknown:?}"
     );
     let hidden = Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone());
@@ -223,12 +234,10 @@ async fn a_contender_whose_node_may_not_be_read_is_listed_without_its_data() {
 
 #[tokio::test]
 async fn the_doctor_reports_problems_of_servers_and_permissions() {
-    let (server, root, client, proxy) = (
-        TestingServer::shared().await,
-        path("doctor"),
-        client().await,
-        proxy().await,
-    );
+    let server = TestingServer::shared().await;
+    let root = path("doctor");
+    let client = client().await;
+    let proxy = proxy().await;
     let nowhere = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -302,7 +311,8 @@ async fn the_doctor_reports_problems_of_servers_and_permissions() {
 /// acquire the lock.
 #[tokio::test]
 async fn used_up_sequence_numbers_are_listed_and_make_run_fail() {
-    let (lock, others) = (path("used-up"), client().await);
+    let lock = path("used-up");
+    let others = client().await;
     let last = format!("{lock}/{JAVA}-lock-2147483647");
     others
         .create()
