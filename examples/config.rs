@@ -180,7 +180,7 @@ async fn serve(
         if seen.last() != Some(&now.workers) {
             seen.push(now.workers);
         }
-        // Each worker keeps the settings with which it began; the previous workers are dropped.
+        // Each worker keeps the settings of its start; the previous workers are dropped.
         workers.abort_all();
         for _ in 0..now.workers {
             workers.spawn(work(Arc::clone(&now)));

@@ -166,7 +166,7 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
         Ok(()) => println!("I have released the lock"),
         Err(error) => println!("{error}"),
     }
-    // The client's session has expired, and the client may not have another one yet, so there is
+    // The client's session has expired, and the client might not have another one yet, so there is
     // nothing to close.
     Ok(())
 }

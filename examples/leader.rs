@@ -198,7 +198,7 @@ async fn wait_for_participants(selector: &LeaderSelector, count: usize) -> Resul
 struct Stage {
     printed: mpsc::UnboundedReceiver<(&'static str, String)>,
     leader: Option<&'static str>,
-    /// A leader that has not reported the end of its term, and the time at which another term
+    /// A leader that has not reported the end of its term, and the time when another term
     /// began.
     overlap: Option<(&'static str, f64)>,
 }

@@ -1,5 +1,5 @@
-//! A server to which other programs can connect in your first steps. Stop it with ctrl-c; its data
-//! are in memory.
+//! A server for your first steps, which other programs can connect to. Stop it with ctrl-c; its
+//! data are in memory.
 
 use curator_test::EmbeddedServer;
 

@@ -255,8 +255,8 @@ class Worker:
             begin, operations = time.monotonic_ns(), 0
             while True:
                 with lock:
-                    is_over = time.monotonic_ns() - begin >= length
-                if is_over:
+                    has_ended = time.monotonic_ns() - begin >= length
+                if has_ended:
                     return operations
                 operations += 1
 

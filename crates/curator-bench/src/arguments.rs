@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     pub(crate) run: RunArguments,
 }
 
-/// The subcommands with which the bench starts this program again.
+/// The subcommands that the bench uses to start this program again.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Program {
     /// Runs the cases that the bench requests on standard input.
@@ -53,8 +53,8 @@ pub(crate) enum Program {
 pub(crate) struct RunArguments {
     /// The clients to compare with, separated by commas; this project's client is always measured.
     /// `curator`: Apache Curator, in Java. `curator-shared`: Curator, where all threads of a crowd
-    /// share one lock object. `kazoo`: in Python. `go`: go-zookeeper. `zookeeper-client`: the crate
-    /// on which this project's client is built.
+    /// share one lock object. `kazoo`: in Python. `go`: go-zookeeper. `zookeeper-client`: the
+    /// crate, which is the transport of this project's client.
     #[arg(
         long,
         value_delimiter = ',',

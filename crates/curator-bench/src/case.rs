@@ -278,7 +278,7 @@ pub(crate) fn selected(names: &[String], quick: bool) -> Result<Vec<Case>, Strin
         .collect())
 }
 
-/// The workload with which a peer warms up: the same, but with a small crowd or tree.
+/// The workload of a peer's warm-up: the same, but with a small crowd or tree.
 pub(crate) fn warm_up(workload: &Workload) -> Workload {
     let small = |number: usize| number.min((number / 20).max(10));
     let nodes = small(workload.nodes);

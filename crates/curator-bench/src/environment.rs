@@ -30,7 +30,7 @@ const JAVA: [&str; 3] = [
 const WORKER_THREADS: &str = "zookeeper.nio.numWorkerThreads";
 /// An ensemble drops a member after twenty ticks: no crowd keeps a member busy for so long.
 const TICK: Duration = Duration::from_secs(1);
-/// The interval at which servers delete empty containers: longer than any run, as the requests that
+/// How often servers delete empty containers: longer than any run, as the requests that
 /// recreate a lock's directory would be counted.
 const CONTAINER_CHECK: Duration = Duration::from_secs(24 * 3600);
 

@@ -1,4 +1,4 @@
-//! Small runs with our client and with `zookeeper-client`, on which it is built.
+//! Small runs with our client, and with its transport `zookeeper-client` alone.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -76,7 +76,7 @@ const CACHES: [&str; 3] = [
     "cache-reconnect-1000",
 ];
 
-/// The number of requests with which the cache loads the tree.
+/// The number of requests that the cache sends to load the tree.
 fn requests_of_load(document: &Value, peer: &str) -> u64 {
     let requests = &results_of(document, CACHES[0], peer)["counts"]["requests"];
     requests

@@ -32,8 +32,8 @@ use crate::payload::Payload;
 pub type ServiceDiscover<S> = Changes<Result<Change<String, S>, Infallible>>;
 
 impl<P: Payload + PartialEq> ServiceCache<P> {
-    /// A stream for a load balancer. `make` turns each instance into a service; an instance for
-    /// which it returns `None`, for example without an address, is left out.
+    /// A stream for a load balancer. `make` turns each instance into a service; if it returns
+    /// `None`, for example for an instance without an address, the instance is left out.
     ///
     /// ```no_run
     /// # async fn example(orders: curator_discovery::ServiceCache) {

@@ -207,7 +207,7 @@ pub enum What {
     /// A reader has read a set, which it will not write. Later reads under the same hold must
     /// return the same elements.
     Read {
-        /// Under which hold.
+        /// The hold of the reader.
         hold: HoldId,
         /// Which part of the work.
         part: String,
@@ -222,7 +222,7 @@ pub enum What {
     },
     /// A holder has written a set back with a new element, or has tried to: see `outcome`.
     Wrote {
-        /// Under which hold.
+        /// The hold of the writer.
         hold: HoldId,
         /// Which part of the work.
         part: String,
@@ -307,6 +307,6 @@ pub enum Outcome {
     Refused,
     /// The client noticed in time that its lock was lost, and sent nothing: it must never appear.
     NotSent,
-    /// No reply: it may or may not appear.
+    /// No reply: it may appear.
     Unknown,
 }

@@ -1,5 +1,5 @@
-//! The life of one client in one process, from its start to its close; and calls that are dropped in
-//! the middle.
+//! The life of one client in one process, from its start to its close; and calls that are dropped
+//! in the middle.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -199,7 +199,7 @@ impl Life {
         }
     }
 
-    /// Waits for a future, and fails if it takes longer than a time in which the process runs.
+    /// Waits for a future, and fails if it takes longer than `most` while the process runs.
     pub async fn within<F: Future>(
         &self,
         most: Duration,

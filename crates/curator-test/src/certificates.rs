@@ -22,7 +22,8 @@ use crate::error::Error;
 /// use curator_test::{ClientAuth, ServerKind, ServerTls, TestingCa, TestingServer};
 ///
 /// let ca = TestingCa::new("tests")?;
-/// let (server, client) = (ca.issue(&["127.0.0.1", "localhost"])?, ca.issue(&["orders"])?);
+/// let server = ca.issue(&["127.0.0.1", "localhost"])?;
+/// let client = ca.issue(&["orders"])?;
 /// let tls = ServerTls::new(&server.certificate_pem, &server.key_pem).client_auth(ClientAuth::Need, ca.pem());
 /// // The server's clients need `ca.pem()`, `client.certificate_pem` and `client.key_pem`.
 /// let server = TestingServer::builder().kind(ServerKind::Real).tls(tls);

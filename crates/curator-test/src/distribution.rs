@@ -1,8 +1,8 @@
 //! Finds ZooKeeper and Java, and configures what a server logs.
 //!
-//! `cargo xtask` compiles this file too, so that set-up and tests follow the same rules, and so that
-//! the class archive, which it makes from a server with the same logging, has the classes of the
-//! logging back end. Therefore it uses only `std`.
+//! `cargo xtask` compiles this file too, so that set-up and tests follow the same rules, and so
+//! that the class archive, which it makes from a server with the same logging, has the classes of
+//! the logging back end. Therefore it uses only `std`.
 
 use std::{
     env,

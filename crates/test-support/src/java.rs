@@ -226,7 +226,7 @@ impl JavaSession {
         until(async || self.ask(command).await == expected).await;
     }
 
-    /// Whether the command is still unanswered after some round trips, in which the session could
+    /// Whether the command is still unanswered after some round trips, while the session could
     /// react to earlier events; as for our sessions in `still_waits`.
     pub async fn still_waits(&mut self) -> bool {
         assert_eq!(self.beside.ask("round-trips 50").await, "ok");

@@ -99,7 +99,7 @@ impl Listener {
         self.heard.lock().unwrap().lines.clone()
     }
 
-    /// The lines in which `field` has `value`.
+    /// The lines where `field` has `value`.
     pub fn lines_with(&self, field: &str, value: &str) -> Vec<Line> {
         let heard = self.heard.lock().unwrap();
         heard

@@ -15,7 +15,7 @@ pub async fn round_trips(client: &CuratorClient) {
 /// act upon it.
 ///
 /// Right after an action, no task has finished yet, so an immediate check could not fail. A task
-/// that wrongly continues needs a request or two, whose replies arrive before that of the last
+/// that wrongly continues needs a request or two, whose replies arrive before the reply to the last
 /// round trip.
 pub async fn still_waits<T>(task: &JoinHandle<T>, client: &CuratorClient) -> bool {
     round_trips(client).await;

@@ -2,7 +2,7 @@
 
 use curator_client::Transport;
 
-/// The transport of the clients: that of `CURATOR_TEST_TRANSPORT`, or the default.
+/// The transport of the clients: the one that `CURATOR_TEST_TRANSPORT` names, or the default.
 pub fn transport() -> Transport {
     match std::env::var("CURATOR_TEST_TRANSPORT").as_deref() {
         Ok("native") => Transport::Native,

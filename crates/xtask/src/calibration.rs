@@ -62,7 +62,7 @@ impl fmt::Display for Calibration {
     }
 }
 
-/// Steps of a linear congruential generator, each of which needs the one before.
+/// Steps of a linear congruential generator: each needs the one before.
 fn compute() {
     let mut state = black_box(1_u64);
     for _ in 0..STEPS {

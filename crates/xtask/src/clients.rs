@@ -1,6 +1,6 @@
 //! Prepares the other ZooKeeper clients that tests, runs under faults and the bench use: kazoo, the
-//! client for Python, and the programs that use go-zookeeper, the client for Go. Curator comes through
-//! Maven.
+//! client for Python, and the programs that use go-zookeeper, the client for Go. Curator comes
+//! through Maven.
 
 use std::{
     collections::BTreeMap,
@@ -234,7 +234,7 @@ impl Program {
     }
 }
 
-/// The files from which the program is built, by their names. `go.mod` and `go.sum` pin the other
+/// The files of the program, by their names. `go.mod` and `go.sum` pin the other
 /// modules.
 fn sources(module: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
     let mut paths = files(module)?;

@@ -202,8 +202,8 @@ fn is_system_program(name: &str) -> bool {
     find_on_path(name).is_some() || Path::new("/usr/sbin").join(name).is_file()
 }
 
-/// Whether `bindgen` finds the library libclang, next to which the compiler's headers are
-/// installed.
+/// Whether `bindgen` finds the library libclang, which is installed together with the compiler's
+/// headers.
 fn has_libclang() -> bool {
     env::var_os("LIBCLANG_PATH").is_some()
         || Path::new("/usr/lib64/libclang.so").exists()

@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct Job {
     /// The program and the server, for messages.
     pub(crate) title: String,
-    /// The row of the summary to which its tests are added.
+    /// The row of the summary that counts its tests.
     pub(crate) row: String,
     pub(crate) command: Command,
     pub(crate) is_cpu_bound: bool,

@@ -20,7 +20,7 @@ use crate::{
 pub(crate) type Artifact = (&'static str, &'static str, &'static str);
 
 /// The logging back ends for the two interfaces of slf4j that ZooKeeper uses. Releases ship with
-/// others, with which a server takes more processor time to start.
+/// others, which make a server's start take more processor time.
 const SIMPLE_1: Artifact = ("org.slf4j", "slf4j-simple", "1.7.36");
 const SIMPLE_2: Artifact = ("org.slf4j", "slf4j-simple", "2.0.13");
 
@@ -155,7 +155,7 @@ fn fetch_into(work: &Path, pom: &str) -> Result<(), String> {
     command::run(&mut maven)
 }
 
-/// Options for a short run of Java, and then those of the user.
+/// Options for a short run of Java, and then the user's options.
 fn options() -> OsString {
     let mut options = OsString::from("-XX:+UseSerialGC -XX:TieredStopAtLevel=1 ");
     options.push(env::var_os("MAVEN_OPTS").unwrap_or_default());

@@ -106,7 +106,7 @@ pub(crate) fn chosen_kind() -> Result<Option<ServerKind>, String> {
     }
 }
 
-/// The kinds of servers on which tests run that the caller selects by arguments, in this order.
+/// The kinds of servers for tests that the caller selects by arguments, in this order.
 ///
 /// If the environment selects a kind, only that kind. Otherwise embedded and real servers, unless
 /// one kind is enough for all of the named targets.
@@ -141,13 +141,13 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
 pub(crate) enum Role {
     /// Embedded servers: all tests that need no real server.
     Embedded,
-    /// Simulated servers: the conformance tests, and those of the client, which then uses its own
+    /// Simulated servers: the conformance tests, and the client's tests, on its own
     /// transport.
     Simulated,
     /// The newest release: all tests that can use real servers.
     Newest,
-    /// An older release: the tests of which [`RELEASES`] is a part of the name; every night, all
-    /// tests of the target `server`, and those with other clients.
+    /// An older release: the tests whose names contain [`RELEASES`]; every night, all tests of the
+    /// target `server`, and the tests with other clients.
     Older,
     /// The same, and the conformance tests, as there are transcripts of this release.
     OlderWithTranscripts,
@@ -393,7 +393,7 @@ mod tests {
         line.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// The targets of which tests run in a tier, on a server in a role.
+    /// The targets with tests that run in a tier, on a server in a role.
     fn targets(tier: Tier, role: Role) -> Vec<&'static str> {
         TARGETS
             .iter()

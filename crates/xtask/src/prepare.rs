@@ -1,5 +1,5 @@
-//! Prepares Java, ZooKeeper and the other clients, and makes the archive of a release's classes, with
-//! which its servers start faster (Java's class data sharing).
+//! Prepares Java, ZooKeeper and the other clients, and makes the archive of a release's classes,
+//! which make its servers start faster (Java's class data sharing).
 //!
 //! Java writes the archive when it ends, with the classes that it has loaded. So this module starts
 //! a server, requests its status, and ends it.
@@ -150,7 +150,7 @@ fn try_make(class_path: &OsStr, directory: &Path) -> Result<(), String> {
     }
     let work = directory.with_file_name(format!(".archiving-{}", id()));
     let made = run_server(class_path, &work).and_then(|()| {
-        // The directory for the archive of Debian's package may not exist yet.
+        // The directory for the archive of Debian's package might not exist yet.
         let created = fs::create_dir_all(directory);
         // Renamed when it is complete, so that other processes never see a part of it.
         let renamed = created.and_then(|()| fs::rename(work.join(CLASS_ARCHIVE), &archive));

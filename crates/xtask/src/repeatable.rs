@@ -1,9 +1,9 @@
 //! Checks that no order in the crates that run in a simulation is drawn by tokio, whose random
 //! numbers have no seed: a simulation repeats a run exactly.
 //!
-//! - `select!` without `biased` draws its first branch. Those of `futures`, `select!` and
+//! - `select!` without `biased` draws its first branch. The macros of `futures`, `select!` and
 //!   `stream_select!`, always do.
-//! - `tokio::sync::watch` draws the order in which receivers are woken.
+//! - `tokio::sync::watch` draws the order of its receivers.
 //!   `curator_client::source::watch` stands for it.
 //!
 //! What else cannot be repeated are methods and types, which Clippy finds: see `clippy.toml`. With

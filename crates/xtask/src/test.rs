@@ -34,7 +34,7 @@ const NATIVE_CASES: &str = "100";
 const WITHOUT_SERVER: &str = "without a server";
 
 /// Runs the tests of a tier, or `cargo test` with these arguments, on the named servers, or else on
-/// those of the tier.
+/// the tests of the tier.
 pub(crate) fn run(tier: Tier, servers: Option<&str>, arguments: &[String]) -> Result<(), String> {
     let chosen_kind = plan::chosen_kind()?;
     let ci = is_ci(env::var_os("CI").as_deref());

@@ -1,5 +1,5 @@
-//! The command line, and what is made from its declarations: the completions of shells and the manual
-//! page.
+//! The command line, and what is made from its declarations: the completions of shells and the
+//! manual page.
 
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;

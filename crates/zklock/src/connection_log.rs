@@ -120,7 +120,7 @@ impl Outages {
 mod tests {
     use super::*;
 
-    /// The lines of an outage with a check in each second from 0, and the seconds at which they are
+    /// The lines of an outage with a check in each second from 0, and the seconds when they are
     /// printed.
     fn lines(
         outages: &mut Outages,

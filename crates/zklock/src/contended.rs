@@ -24,8 +24,8 @@ pub(crate) struct LockContenders {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) locks: Vec<LockContenders>,
-    /// The directories of a semaphore that this client may not read. Without its leases, the
-    /// semaphore is not among the locks, because its holders are not known.
+    /// The directories of a semaphore that this client is not permitted to read. Without its
+    /// leases, the semaphore is not among the locks, because its holders are not known.
     pub(crate) unreadable: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Node {
     pub(crate) holds: bool,
     pub(crate) reads: bool,
     pub(crate) contender: Contender,
-    /// From the node's stat; `None` if this client may not read the node.
+    /// From the node's stat; `None` if this client is not permitted to read the node.
     pub(crate) stat: Option<NodeStat>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct NodeStat {
 const AT_ONCE: usize = 32;
 
 impl Found {
-    /// Prints what this client may not read. Fails if nothing else was found.
+    /// Prints what this client is not permitted to read. Fails if nothing else was found.
     pub(crate) fn print_unreadable(&self) -> Result<(), Failure> {
         let line = |path: &String| {
             format!("no permission to read {path}: contenders below it are not shown")

@@ -31,9 +31,9 @@ pub(crate) struct Group {
 
 /// The signals that request termination.
 pub(crate) const DEADLY: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
-/// The interval at which the known processes of a group are checked for their end.
+/// How often the known processes of a group are checked for their end.
 const END_INTERVAL: Duration = Duration::from_millis(20);
-/// The interval at which the processes of a group are read again: some may have left it.
+/// How often the processes of a group are read again: some may have left it.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Group {
@@ -86,7 +86,7 @@ impl Group {
         }
     }
 
-    /// Whether a process of the group runs or is stopped. Processes that this one may not see count
+    /// Whether a process of the group runs or is stopped. Processes that this one cannot see count
     /// too.
     ///
     /// zklock waits for the orphans of the group, so at the end the kernel knows no process of the
@@ -117,7 +117,8 @@ impl Group {
                 .any(|process| process.is_alive)
     }
 
-    /// The processes of the group that this process may not signal, as they run as another user.
+    /// The processes of the group that this process is not permitted to signal, as they run as
+    /// another user.
     pub(crate) fn refusing(self) -> Vec<Process> {
         let all = processes::all().unwrap_or_default();
         self.members(&all)
@@ -130,7 +131,7 @@ impl Group {
             .collect()
     }
 
-    /// Whether a child process may belong to the group: a process that this one may not see may.
+    /// Whether a child process may belong to the group: a process that this one cannot see may.
     pub(crate) fn may_have(self, process: Pid) -> bool {
         let process = processes::one(process.as_raw_pid());
         process.is_none_or(|process| self.members(&[process]).next().is_some())

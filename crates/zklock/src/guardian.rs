@@ -62,7 +62,7 @@ pub(crate) struct Guardian {
 /// The limit for writing an order to the guardian's pipe, and for the guardian to end after its
 /// dismissal.
 const ORDER_TIMEOUT: Duration = Duration::from_millis(500);
-/// The interval at which a guardian whose zklock has ended checks whether the command has ended.
+/// How often a guardian whose zklock has ended checks whether the command has ended.
 const GROUP_INTERVAL: Duration = Duration::from_millis(100);
 const READY: &[u8] = b"r";
 const HAS_STOPPED: &[u8] = b"s";
@@ -206,7 +206,7 @@ pub(crate) fn guard(
     }
 }
 
-/// Tells zklock, unless it has ended.
+/// Notifies zklock, unless it has ended.
 fn report(what: &[u8]) {
     let mut out = io::stdout();
     let _ = out.write_all(what).and_then(|()| out.flush());

@@ -1,7 +1,7 @@
 //! `zklock ls`: prints the holders and the waiters of the locks at a path.
 //!
-//! The JSON of `zklock ls --json` and `zklock tree --json` has one line for each lock, with the same
-//! keys in each line.
+//! The JSON of `zklock ls --json` and `zklock tree --json` has one line for each lock, with the
+//! same keys in each line.
 
 use std::time::Duration;
 
@@ -15,11 +15,12 @@ use crate::failure::Failure;
 use crate::print::{NAME, PATH, print, printable, printable_json, step};
 use crate::time::text;
 
-/// The interval at which `--watch` reads the contenders.
+/// How often `--watch` reads the contenders.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Prints the contenders of the locks at a path. With `--watch`, reads them repeatedly, through
-/// outages of any length, and prints them after each change. Their age alone is no change.
+/// outages of any length, and prints them after each change. Their age alone does not count as a
+/// change.
 pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Failure> {
     let mut before: Option<Found> = None;
     loop {
@@ -54,7 +55,7 @@ pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Fail
     }
 }
 
-/// A line of JSON for each lock that has changed, with that of a lock whose contenders have left.
+/// A line of JSON for each lock that has changed, also for a lock whose contenders have left.
 fn changes(
     path: &str,
     before: Option<&[LockContenders]>,

@@ -15,7 +15,7 @@ use crate::contender::{Contender, names};
 use crate::failure::{Code, Failure};
 use crate::print::print_message;
 
-/// The interval at which a waiting participant checks why it cannot take part in the election.
+/// How often a waiting participant checks why it cannot take part in the election.
 const ERROR_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A lock that is not acquired yet.

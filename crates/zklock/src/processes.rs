@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{read_dir, read_link, read_to_string};
 
-// Those of `rustix` do not permit 0, the id of a process or group outside this PID namespace.
+// The types of `rustix` do not permit 0, the id of a process or group outside this PID namespace.
 use nix::unistd::{getpgrp, getpid, getppid, getsid};
 use rustix::process::{Signal, kill_process};
 
@@ -18,8 +18,8 @@ pub(crate) struct Process {
     pub(crate) parent: i32,
     pub(crate) group: i32,
     pub(crate) session: i32,
-    /// When it started, in clock ticks since the machine was started: tells processes with the same
-    /// id apart.
+    /// When it started, in clock ticks since the machine was started: distinguishes processes with
+    /// the same id.
     pub(crate) started: u64,
 }
 
@@ -115,8 +115,8 @@ pub(crate) fn is_in_mask(process: &str, name: &str, signal: Signal) -> bool {
     mask >> (signal.as_raw() - 1) & 1 == 1
 }
 
-/// Whether a shell could continue this process after a stop: the kernel calls a group orphaned for
-/// which none could. The first process of a container is not stopped by its own signals.
+/// Whether a shell could continue this process after a stop: the kernel calls a group orphaned if
+/// none could. The first process of a container is not stopped by its own signals.
 pub(crate) fn is_continuable() -> bool {
     getpid().as_raw() != 1
         && all().map_or_else(

@@ -28,8 +28,8 @@ const GOOD_TERM: Duration = Duration::from_secs(60);
 /// The shortest connect timeout, even with a shorter `--wait`: enough to connect to distant or busy
 /// servers that are up.
 const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// The exit codes after which `--leader` does not repeat a command, and `--at-least` does not keep
-/// the lock: those of zklock, and of a shell, if the command cannot be executed.
+/// After these exit codes, `--leader` does not repeat a command, and `--at-least` does not keep
+/// the lock: exit codes of zklock, and of a shell if the command cannot be executed.
 const CANNOT_RUN: [u8; 2] = [Code::NotExecutable as u8, Code::NotFound as u8];
 
 /// Runs the command, and returns its exit code.

@@ -21,11 +21,11 @@ use crate::stopping::{Doubt, Grace, OnLost, Stopping};
 use crate::terminal::Terminal;
 use crate::time::{moment, text};
 
-/// The interval at which zklock repeats KILL until the command has ended.
+/// How often zklock repeats KILL until the command has ended.
 const KILL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Runs the command while the lock is held. Returns the command's status, or that of a signal that
-/// arrived before the start; `None` if the lock was lost before the start.
+/// Runs the command while the lock is held. Returns the command's status, or the status of a signal
+/// that arrived before the start; `None` if the lock was lost before the start.
 ///
 /// If the lock is lost later, stops the command, unless `--on-lost ignore` is set, and fails with
 /// [`Code::Lost`].

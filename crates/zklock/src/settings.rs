@@ -49,8 +49,8 @@ pub(crate) struct Connection {
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
     #[serde(default, deserialize_with = "deserialize_time")]
     pub(crate) session_timeout: Option<Duration>,
-    /// How long to try to connect, at the beginning and after an outage; --leader never gives up
-    /// [default: 15s]
+    /// How long to try to connect, at the beginning and after an outage; --leader tries without a
+    /// limit [default: 15s]
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
     #[serde(default, deserialize_with = "deserialize_time")]
     pub(crate) connect_timeout: Option<Duration>,

@@ -136,7 +136,7 @@ impl Signals {
     }
 }
 
-/// The signals after which a shell ends a script, if the signal has ended the script's command.
+/// A shell ends a script if one of these signals has ended the script's command.
 const ENDING_SCRIPTS: [Signal; 2] = [Signal::INT, Signal::QUIT];
 
 impl Signals {

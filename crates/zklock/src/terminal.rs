@@ -7,7 +7,7 @@
 
 use std::fs::File;
 
-// Those of `rustix` do not permit 0, the id of a process or group outside this PID namespace.
+// The types of `rustix` do not permit 0, the id of a process or group outside this PID namespace.
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
 
@@ -30,7 +30,7 @@ enum Answer {
     /// Send HUP and CONT, as the kernel does to stopped processes when there is no shell left to
     /// continue them.
     HangUp,
-    /// Leave it stopped: somebody wants this.
+    /// Leave it stopped, as requested.
     Leave,
 }
 
@@ -84,8 +84,8 @@ pub(crate) struct Terminal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Running,
-    /// zklock has given the terminal to the command, which may have passed it on to a process group
-    /// of its own, as an interactive shell does.
+    /// zklock has given the terminal to the command, which may have passed it on to another
+    /// process group, as an interactive shell does.
     Given,
     /// The command is stopped until another zklock has taken the terminal back.
     Waiting,
@@ -215,7 +215,8 @@ impl Terminal {
             had_terminal: self.take_back(),
         };
         if needs_terminal && !is_ignored(Signal::TTIN) {
-            // Not STOP: it tells a zklock whose command this one is that the terminal is needed.
+            // Not STOP: it signals to a zklock whose command this one is that the terminal is
+            // needed.
             let _ = kill_current_process_group(Signal::TTIN);
             return;
         }
@@ -254,7 +255,7 @@ impl Terminal {
     }
 }
 
-/// The signal for which a process was stopped: a program such as `top` handles TSTP, TTIN and TTOU,
+/// The signal that has stopped a process: a program such as `top` handles TSTP, TTIN and TTOU,
 /// and then sends itself STOP.
 fn reason(process: i32, stopped_by: i32) -> i32 {
     let process = process.to_string();

@@ -24,9 +24,9 @@ const MOST_READ: usize = 1_000;
 /// The most unreadable nodes that are named.
 const MOST_NAMED: usize = 10;
 
-/// Prints a line for each lock below a node, and the nodes that this client may not read. Returns
-/// the exit code: whether there are locks, or [`Code::NoConnection`] if only unreadable nodes can
-/// have locks.
+/// Prints a line for each lock below a node, and the nodes that it is not permitted to read.
+/// Returns the exit code: whether there are locks, or [`Code::NoConnection`] if only unreadable
+/// nodes can have locks.
 pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Failure> {
     let mut search = Search::at(&tree.root);
     let mut reading = FuturesUnordered::new();

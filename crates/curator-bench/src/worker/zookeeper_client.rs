@@ -1,4 +1,4 @@
-//! The crate `zookeeper-client`, on which our client is built, and its lock.
+//! The crate `zookeeper-client`, our client's transport, and its lock.
 
 use std::time::Duration;
 

@@ -40,7 +40,7 @@ pub(crate) fn record_struck(run: &mut Run) {
     run.deleted = deleted;
 }
 
-/// The holds in sessions of which an operator has deleted nodes. Only these few holds are examined.
+/// The holds in sessions that have lost nodes to an operator. Only these few holds are examined.
 fn struck_sessions(run: &Run) -> impl Iterator<Item = &Hold> {
     run.holds
         .iter()

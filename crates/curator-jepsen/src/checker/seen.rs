@@ -14,7 +14,7 @@ pub(crate) struct Seen {
     /// Interned names: many holds share few names.
     names: HashSet<Arc<str>>,
     holds: HashMap<HoldKey, Hold>,
-    /// The active nemeses, with the time at which each began.
+    /// The active nemeses, with the time when each began.
     active: HashMap<String, u64>,
     run: Run,
 }

@@ -34,7 +34,7 @@ pub(super) struct Services {
 /// An instance, by the session of its node.
 #[derive(Debug, Default)]
 struct Instance {
-    /// The latest time at which its session was certainly alive.
+    /// The latest time when its session was certainly alive.
     lived: u64,
     /// When its process started to deregister it.
     leaving: Option<u64>,

@@ -107,7 +107,7 @@ pub enum CacheSeen {
     Tree {
         /// The number of the comparison.
         look: u32,
-        /// The processes from which snapshots were requested.
+        /// The processes that were asked for snapshots.
         asked: Vec<u32>,
         /// All nodes.
         nodes: Vec<Node>,

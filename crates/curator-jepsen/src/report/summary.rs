@@ -10,7 +10,7 @@ use super::{LeftoverCounts, Leftovers, Recovery, Report};
 use crate::checker::{Aftermath, leaders, part};
 use crate::work::Variant;
 
-/// The name under which the numbers of a nemesis are added up. All pairs share one name, as there
+/// The name for the total of a nemesis. All pairs share one name, as there
 /// are too many pairs.
 #[must_use]
 pub fn kind(nemesis: &str) -> &str {

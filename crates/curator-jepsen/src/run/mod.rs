@@ -119,7 +119,7 @@ async fn strike(scene: &Scene, options: &Options) -> anyhow::Result<Vec<report::
     while recovery.is_empty() || Instant::now() + 2 * SESSION_TIMEOUT < end {
         let (nemeses, seed) = schedule.next();
         let mut seeds = Rng::with_seed(seed);
-        // The names are sorted, so that a pair has the same name in whichever order it was drawn.
+        // The names are sorted, so that a pair has the same name in either order.
         let names: BTreeSet<String> = nemeses.iter().map(ToString::to_string).collect();
         let name = names.into_iter().collect::<Vec<_>>().join(" + ");
         let mut strikes = nemeses

@@ -74,7 +74,7 @@ pub(super) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> anyhow
         let began = Instant::now();
         let mut nodes = scene.lock_nodes().await?;
         let mut watches = scene.node_watches().await;
-        // Read last: a client reports its session at about the time at which it creates nodes and
+        // Read last: a client reports its session at about the time when it creates nodes and
         // watches.
         let owned = scene.sessions();
         nodes.retain(|node| !owned.contains(&node.session));

@@ -33,7 +33,7 @@ pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_millis(4000);
 
 /// A twentieth of the session timeout.
 const TICK: Duration = Duration::from_millis(200);
-/// The number of ticks without messages after which members of the ensemble drop each other: a
+/// After how many ticks without messages members of the ensemble drop each other: a
 /// quarter of the session timeout.
 const SYNC_LIMIT: u32 = 5;
 /// The number of ticks that a leader waits for followers, and followers for a leader. A failed
@@ -50,7 +50,7 @@ const PEERS: u32 = 3;
 const CACHES: u32 = 2;
 
 /// For how long a set is used: short, so that reading and writing it stays cheap; but much longer
-/// than any client is cut off, as such a client would otherwise overwrite only sets to which no
+/// than any client is cut off, as such a client would otherwise overwrite only sets that no
 /// other client has written.
 pub(crate) const SET: Duration = Duration::from_secs(30);
 /// The longest wait between reading a set and writing it.
@@ -58,7 +58,7 @@ pub(crate) const THINK: Duration = Duration::from_millis(400);
 
 /// How long the conductor waits for the ensemble, or for the clients, while no nemesis is active.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
-/// The interval at which the conductor checks a condition that it waits for.
+/// How often the conductor checks a condition that it waits for.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
 /// The options that determine the participants of a run.

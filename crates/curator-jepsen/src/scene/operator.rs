@@ -104,8 +104,8 @@ impl Scene {
         }
     }
 
-    /// Records the value of each counter: of the counters of peers that have a node, and of all of
-    /// ours.
+    /// Records the value of each counter: of the peers' counters that have a node, and of all our
+    /// counters.
     pub(crate) async fn record_counters(&self) -> anyhow::Result<()> {
         let mut keys: BTreeSet<String> = self
             .request("the counters", async || {

@@ -100,7 +100,7 @@ impl Store {
         })
     }
 
-    /// The address on which the store listens.
+    /// The address that the store listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -98,7 +98,7 @@ impl CacheWriter {
         sleep(self.think.mul_f64(self.random.f64())).await;
     }
 
-    /// A random path, most often of a leaf. The node may not exist.
+    /// A random path, most often of a leaf. The node might not exist.
     fn path(&mut self) -> String {
         let depth = match self.random.u8(..50) {
             0 => 0,

@@ -8,7 +8,7 @@ use curator_recipes::{LeaderLatch, LeaderSelector, LeaderSelectorError, Leadersh
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// The number of terms after which a participant leaves the election, and another one joins. The
+/// After how many terms a participant leaves the election, and another one joins. The
 /// last term of a selector ends because its job returns, the other terms because they are
 /// interrupted: after a job that returns within 10 s, the selector pauses, and the pauses would
 /// soon be too long for a run.

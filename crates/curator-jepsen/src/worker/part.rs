@@ -103,8 +103,8 @@ impl PartTask {
         }
     }
 
-    /// The timeouts of the next acquire: the one passed to it (zero means not to wait), and the one
-    /// after which its future is dropped.
+    /// The timeouts of the next acquire: the one passed to it (zero means not to wait), and the
+    /// timeout that drops its future.
     fn next_timeouts(&mut self) -> (Duration, Duration) {
         let some = SHORT.mul_f64(self.random.f64());
         match self.random.u8(..20) {

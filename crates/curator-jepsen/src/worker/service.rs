@@ -13,7 +13,7 @@ use super::Context;
 use super::history::now;
 use crate::history::{ALL_SERVICES, SERVICE, SERVICES, ServiceSeen, What};
 
-/// The interval at which the registration and the caches are checked.
+/// How often the registration and the caches are checked.
 const PERIOD: Duration = Duration::from_millis(200);
 
 /// The task of a registered instance and of the caches of all instances.

@@ -279,7 +279,7 @@ impl Contest {
         })
     }
 
-    /// What the contest leaves behind if it ends now: its nodes, and the directories in which it
+    /// What the contest leaves behind if it ends now: its nodes, and the directories where it
     /// may have others. After [`hand_over`](Self::hand_over), without the nodes that it has won.
     pub fn leftovers(&self) -> impl Iterator<Item = Leftover<'_>> {
         let mut leftovers = Vec::new();

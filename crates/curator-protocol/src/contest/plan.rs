@@ -48,7 +48,7 @@ impl Plan {
             return Ok(None);
         };
         if !driver.predecessors_are_final() {
-            // Whichever node is deleted, another may have appeared before us, so only a list
+            // After any deletion, another node may have appeared before us, so only a list
             // decides. Watching a second node saves nothing.
             return Ok(Some(Self::LookAgain { near }));
         }

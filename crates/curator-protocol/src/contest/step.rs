@@ -32,7 +32,7 @@ pub enum Step {
     Restart,
     /// The contest cannot continue.
     Failed {
-        /// The queue in which it cannot continue.
+        /// The queue where it cannot continue.
         queue: usize,
         /// Why.
         error: ContestError,
@@ -194,8 +194,8 @@ pub enum Answer {
 
 /// The event of a watch. Watches are one-shot: the event uses up the watch.
 ///
-/// The runner reports events while [`Step::Wait`] is in force, in the order in which the server
-/// sent them, and queues those that arrive at other times. It must not report an `AheadDeleted`
+/// The runner reports events while [`Step::Wait`] is in force, in the server's order, and
+/// queues events that arrive at other times. It must not report an `AheadDeleted`
 /// before an `OwnDeleted` that the server sent earlier: see [`Contest`](crate::Contest).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(

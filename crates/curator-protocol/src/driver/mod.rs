@@ -66,7 +66,7 @@ impl fmt::Display for ParticipantKind {
 /// The contest relies on these, for a node at any place in any queue:
 ///
 /// - *Only nodes before it count.* Nodes behind it do not change its verdict.
-/// - *It waits for a node that blocks it.* While both exist, it does not own the lock, whichever
+/// - *It waits for a node that blocks it.* While both exist, it does not own the lock, whatever
 ///   other nodes are created or deleted. Otherwise it would miss its turn.
 /// - *Ownership is stable.* Deleting a node before it never takes the lock away.
 ///
@@ -101,7 +101,7 @@ pub trait LockInternalsDriver: fmt::Debug + Send + Sync + 'static {
     /// Whether these children, at least two, may all have the same number.
     ///
     /// The server assigns each number once, until its counter is exhausted. So unless the driver
-    /// permits it, a queue in which a number occurs twice has no owner. Permit it only if a
+    /// permits it, a queue that contains a number twice has no owner. Permit it only if a
     /// contender can create a second node with the number that the server gave to its first, and
     /// only for children that may own the lock together.
     fn may_share_a_number(&self, _children: &[&str]) -> bool {

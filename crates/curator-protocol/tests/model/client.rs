@@ -33,7 +33,7 @@ pub(crate) struct Client {
     pub(crate) answers: Vec<Answer>,
     /// The watches in force, all on one connection.
     pub(crate) watches: Vec<Watch>,
-    /// The events of the watches, in the order in which the server sent them.
+    /// The events of the watches, in the order of the server's messages.
     pub(crate) events: VecDeque<Seen>,
     /// Whether the connection broke and the contest has not been notified.
     pub(crate) interrupted: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Client {
     pub(crate) was_first: bool,
     /// Whether at some moment of this contest too few leases were left for it.
     pub(crate) saw_too_few: bool,
-    /// The directories in which another client has deleted this contest's node.
+    /// The directories where another client has deleted this contest's node.
     pub(crate) node_deleted: [bool; 2],
 }
 
@@ -247,7 +247,7 @@ impl Client {
     ) {
         let (fired, kept): (Vec<_>, _) = mem::take(&mut self.watches).into_iter().partition(which);
         self.watches = kept;
-        // While an interruption is unreported, the watches that fire are those of the next
+        // While an interruption is unreported, the watches that fire belong to the next
         // connection. Their events are dropped, because the contest will set all watches again;
         // except events of the contest's own nodes, because a runner may check these first.
         let are_all_kept = !self.interrupted || scenario.has(Defect::ReportsInterruptionsLate);

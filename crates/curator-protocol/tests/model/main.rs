@@ -172,7 +172,7 @@ fn sequence_numbers_that_run_out() {
     )]);
 }
 
-/// Some properties are checked only in the final state of a run. A run in which a contender repeats
+/// Some properties are checked only in the final state of a run. A run where a contender repeats
 /// a request for ever has no final state.
 #[test]
 fn every_run_ends() {

@@ -54,7 +54,7 @@ pub(crate) struct Wanted {
 /// Faults. Each may happen at any time, to any client, or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fault {
-    /// A connection is lost. Requests in flight may or may not have been applied.
+    /// A connection is lost. Requests in flight may have been applied.
     Disconnect,
     /// The runner stops waiting for the answers to a pipeline. The connection is open, and the
     /// server applies all requests.

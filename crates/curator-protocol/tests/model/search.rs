@@ -49,7 +49,7 @@ pub(crate) fn assert_violations(cases: impl IntoIterator<Item = (&'static str, S
     }
 }
 
-/// Checks that no run is infinite. So every run reaches a final state, in which `LEFTOVER` and
+/// Checks that no run is infinite. So every run reaches a final state, where `LEFTOVER` and
 /// `STUCK_WAITER` are checked.
 #[track_caller]
 pub(crate) fn assert_runs_end(scenarios: impl IntoIterator<Item = Scenario>) {

@@ -2,7 +2,7 @@
 //!
 //! Two queues suffice: a cycle of waiters needs a contender that blocks another in one queue and
 //! waits in a second. Two contenders for both queues, with a third contender or nodes of other
-//! clients, suffice for a state in which each of the two is first in only one queue.
+//! clients, suffice for a state where each of the two is first in only one queue.
 
 use super::defect::Defect;
 use super::scenario::{Fault, KINDS, Scenario, pairs_of_kinds};

@@ -13,7 +13,7 @@ pub(crate) struct World {
     pub(crate) clients: Vec<Part<Client>>,
     /// The faults that may still happen.
     pub(crate) faults: Vec<Fault>,
-    /// The number to which the limit of the leases may still be changed.
+    /// The number that may still become the limit of the leases.
     pub(crate) change: Option<usize>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) enum Action {
     Expire(usize),
     /// A node of a client outside the search is deleted: its directory, and its index there.
     Leave(usize, usize),
-    // Faults, and other actions that may or may not happen.
+    // Faults, and other optional actions.
     ChangeLimit,
     /// The connection breaks. The first `lost` requests in flight get no answer; the server has
     /// applied the first `done` of them. The other requests wait for the next connection.

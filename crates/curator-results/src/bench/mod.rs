@@ -306,7 +306,7 @@ pub enum Peer {
     Kazoo,
     /// go-zookeeper, in Go.
     Go,
-    /// The crate `zookeeper-client`, on which this project's client is built, with its
+    /// The crate `zookeeper-client`, the transport of this project's client, with its
     /// `Client::lock`.
     ZookeeperClient,
 }

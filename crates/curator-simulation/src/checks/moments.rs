@@ -15,7 +15,7 @@ pub type State<'a> = (i64, i64, &'a [u8]);
 /// Remembers the nodes that the servers had agreed on, and checks that each node of a copy is as it
 /// was at some moment that is recent enough. The moments of different nodes may differ.
 ///
-/// Time is counted only while the process runs: after a pause, its client learns only later what it
+/// Time is counted only while the process runs: after a pause, its client receives only later what it
 /// has missed. So [`note`](Self::note) must be called more often than `pause`.
 #[derive(Debug)]
 pub struct Moments {
@@ -91,8 +91,8 @@ impl Moments {
         }
     }
 
-    /// Fails if a node of the copy is older than it may be, or never was so. `hides` says which
-    /// nodes the copy cannot show.
+    /// Fails if a node of the copy is older than it may be, or never was so. `hides` selects the
+    /// nodes that the copy cannot show.
     pub fn check(
         &self,
         world: &World,

@@ -31,7 +31,7 @@ pub(super) fn make(root: String) -> Arc<dyn Workload> {
     })
 }
 
-/// Access to nodes is taken and given back; a cache learns of it when it reads everything again.
+/// Access to nodes is taken and given back; a cache detects this when it reads all nodes again.
 pub(super) fn without_access(root: String) -> Arc<dyn Workload> {
     Arc::new(Cache {
         root,

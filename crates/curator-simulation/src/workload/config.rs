@@ -96,7 +96,7 @@ impl Workload for Settings {
 
     fn faults(&self) -> Faults {
         // An operator would delete the order too. Older settings follow newer ones after a restore.
-        // Servers send no events of a node to a client that may not read it.
+        // Servers send no events of a node to a client that is not permitted to read it.
         Faults::of_network_and_servers()
     }
 

@@ -38,7 +38,7 @@ struct Counter {
     root: String,
     extend: Extend,
     counted: Counted,
-    /// The results of increments: each value is that of one increment.
+    /// The results of increments: each value belongs to one increment.
     results: Unique<i64>,
 }
 

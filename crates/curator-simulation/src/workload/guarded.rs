@@ -162,7 +162,7 @@ where
     }
 }
 
-/// Gives a guard back in one of several ways. `is_only` says whether the owner has no other guard.
+/// Gives a guard back in one of several ways. `is_only`: whether the owner has no other guard.
 pub(super) async fn give_back(life: &Life, guard: LockGuard, is_only: bool) {
     let nodes: Vec<_> = guard
         .fencing_tokens()

@@ -1,5 +1,5 @@
-//! Workloads made of others: several recipes in one client, with a future that is not polled for most
-//! of its life; and a recipe whose nodes an operator deletes while it is used.
+//! Workloads made of others: several recipes in one client, with a future that is not polled for
+//! most of its life; and a recipe whose nodes an operator deletes while it is used.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -31,7 +31,7 @@ pub(super) fn restored(root: String) -> Arc<dyn Workload> {
     })
 }
 
-/// Clients may not access nodes for a time.
+/// Clients are not permitted to access nodes for a time.
 pub(super) fn without_access(root: String) -> Arc<dyn Workload> {
     Arc::new(Persistent {
         root,
@@ -49,7 +49,8 @@ struct Persistent {
 enum Hazard {
     Deletes,
     DeletesAndRestores,
-    /// Without deletes: servers send no events of a node to a client that may not read it.
+    /// Without deletes: servers send no events of a node to a client that is not permitted to read
+    /// it.
     TakesAccess,
 }
 
@@ -279,7 +280,7 @@ async fn watch_owner(life: &Life, node: &PersistentNode, kind: Kind) {
         else {
             continue;
         };
-        // Others may have replaced a shared node, and the client learns of it later.
+        // Others may have replaced a shared node, and the client detects this later.
         if kind.is_ephemeral() && !kind.is_shared {
             let owner = life
                 .world()

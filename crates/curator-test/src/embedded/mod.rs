@@ -249,8 +249,8 @@ impl EmbeddedServer {
 
     /// The next matching request is applied, but its reply is lost. The connection stays open.
     ///
-    /// Each request, including pings and handshakes, is compared with the faults in the order in
-    /// which they were armed, and uses up the first that matches.
+    /// Each request, including pings and handshakes, is compared with the faults, oldest first,
+    /// and uses up the first that matches.
     ///
     /// The server calls `matches` and waits for it. Calling a method of the server in `matches` is
     /// a deadlock.
@@ -284,9 +284,9 @@ impl EmbeddedServer {
     }
 
     /// Expires a session early, in this order: its connection is closed; when its client
-    /// reconnects, the reply says that the session has expired; one or two ticks after the client
-    /// has read that reply and closed the connection, its ephemeral nodes are deleted. The first
-    /// step is done when this returns.
+    /// reconnects, the reply reports that the session has expired; one or two ticks after the
+    /// client has read that reply and closed the connection, its ephemeral nodes are deleted. The
+    /// first step is done when this returns.
     ///
     /// If the client does not reconnect, the nodes are deleted when the session's timeout has
     /// passed since its last request. So, as in production, another client cannot have the nodes

@@ -78,8 +78,8 @@ impl Sessions {
         self.by_id.get(&id).is_some_and(|session| session.has_ended)
     }
 
-    /// Restarts all timeouts, as a restarted server does: it knows only the timeouts with which the
-    /// sessions were created.
+    /// Restarts all timeouts, as a restarted server does: it knows only the sessions'
+    /// timeouts.
     pub(crate) fn touch_all(&mut self, now: Millis) {
         for session in self.by_id.values_mut() {
             session.expires = expiry(session.timeout, now, self.tick);

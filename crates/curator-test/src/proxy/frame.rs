@@ -21,7 +21,7 @@ const LONGEST: usize = 64 * 1024 * 1024;
 /// The start of a handshake: the version of the protocol and the newest zxid, the timeout and the
 /// session id.
 ///
-/// Only what a proxy changes is decoded, as anything may follow: the real server decides what it
+/// Only what a proxy changes is decoded, as any data may follow: the real server decides what it
 /// accepts.
 type RequestStart = ((i32, i64), (i32, i64));
 /// The start of the reply to a handshake: the version of the protocol and the timeout.
@@ -58,8 +58,8 @@ impl Frame {
         Ok(Self(bytes))
     }
 
-    /// Reads one TLS record, of which `begun` was read already; `None` if the stream ends before it
-    /// starts.
+    /// Reads one TLS record; `begun` is the part that was read already; `None` if the stream ends
+    /// before it starts.
     pub(crate) async fn read_record(
         begun: &[u8],
         stream: &mut (impl AsyncRead + Unpin),

@@ -140,8 +140,8 @@ impl FaultProxy {
     /// the new one. 1 ends this, as does any value that is not a positive number.
     ///
     /// This imitates a client whose clock runs at another rate than the servers'. With a factor of
-    /// 2, the client's session timeout is twice that of the servers. In everything that a client
-    /// measures in session timeouts (when to ping, when to give up a connection, how long its
+    /// 2, the client's session timeout is twice the servers'. In everything that a client
+    /// measures in session timeouts (when to ping, when to abandon a connection, how long its
     /// session is certainly alive), it then behaves as a client with the true timeout whose clock
     /// runs at half the rate.
     pub fn stretch_session_timeouts(&self, factor: f64) {

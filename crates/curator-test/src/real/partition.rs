@@ -31,7 +31,7 @@ const INITIAL_MESSAGES: [i64; 2] = [-65_536, -65_535];
 /// The longest message that `InitialMessage.parse` accepts.
 const LONGEST_ADDRESS: i32 = 2048;
 
-/// How long, and at which interval, to retry a connection to a member that does not listen. A
+/// How long and how often to retry a connection to a member that does not listen. A
 /// follower gives its leader half a second to listen.
 const PATIENCE: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(5);
@@ -244,7 +244,7 @@ async fn copy(
     }
 }
 
-/// Connects to a member that may not listen yet.
+/// Connects to a member that might not listen yet.
 ///
 /// Without the proxy, an early connection is refused, and the follower tries again. The proxy has
 /// accepted it already; if it closed the connection, the follower would conclude that its new
@@ -357,7 +357,7 @@ mod tests {
             read,
             [first_message(&advertised), b"more".to_vec()].concat()
         );
-        // The new address is that of the proxy in the other direction, so its connections are cut
+        // The new address is the proxy of the other direction, so its connections are cut
         // too.
         let _back = TcpStream::connect(&advertised).await.unwrap();
         soon(one.accept()).await.unwrap();

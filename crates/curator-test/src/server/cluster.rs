@@ -25,7 +25,7 @@ const MAX_MEMBERS: usize = 9;
 
 /// A real ZooKeeper ensemble on the loopback interface.
 ///
-/// Each member is a real [`TestingServer`], whatever `CURATOR_TEST_SERVER` is, and can be stopped,
+/// Each member is a real [`TestingServer`], with any `CURATOR_TEST_SERVER`, and can be stopped,
 /// killed, paused and restarted. Members are numbered from 0. Dropping the cluster kills them all.
 #[derive(Debug)]
 pub struct TestingCluster {
@@ -51,7 +51,7 @@ impl TestingClusterBuilder {
         self
     }
 
-    /// After how many ticks without a message the other members give up on a member. Defaults to
+    /// After how many ticks without a message the other members drop a member. Defaults to
     /// 20.
     pub fn sync_limit(self, ticks: u32) -> Self {
         self.property("syncLimit", ticks.to_string())

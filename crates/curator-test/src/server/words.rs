@@ -97,7 +97,7 @@ impl TestingServer {
     }
 }
 
-/// The timeout for a server that may not be ready yet.
+/// The timeout for a server that might not be ready yet.
 const SRVR_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The four-letter words that the server has counted as packets since its start. Locked while a

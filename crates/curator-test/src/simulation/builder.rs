@@ -109,7 +109,7 @@ impl SimulationBuilder {
         self
     }
 
-    /// After how many ticks followers give up a silent leader, and a leader its office without a
+    /// After how many ticks followers leave a silent leader, and a leader steps down without a
     /// majority. Defaults to
     /// 5. Up to one tick more, at random.
     pub fn sync_limit(mut self, ticks: u32) -> Self {
@@ -136,7 +136,7 @@ impl SimulationBuilder {
         self
     }
 
-    /// These settings, with those of the servers, for a start at this time, in milliseconds since
+    /// These settings, with the servers' settings, for a start at this time, in milliseconds since
     /// 1970.
     pub(super) fn into_config(self, settings: Settings, start: i64) -> Config {
         Config {

@@ -65,7 +65,7 @@ impl Simulation {
     /// lost. Sessions that existed then continue. Servers that ran start again.
     ///
     /// With several servers, a new leader's zxids are greater than all that clients have seen, as
-    /// those of a restored real ensemble that starts one epoch later. One server alone turns away
+    /// on a restored real ensemble that starts one epoch later. One server alone turns away
     /// clients that have seen later changes.
     pub fn restore_older(&self, ago: Duration) {
         self.shared
@@ -129,7 +129,7 @@ impl Simulation {
 
     /// The next request that matches is lost: its connection is cut before the server applies it.
     ///
-    /// Each request is compared with the faults in the order in which they were set, and uses up
+    /// Each request is compared with the faults, oldest first, and uses up
     /// the first that matches. A handshake counts as
     /// [`CreateSession`](crate::OpCode::CreateSession). Calling a method of the simulation in
     /// `matches` is a deadlock.
@@ -156,7 +156,7 @@ impl Simulation {
     }
 
     /// Expires a session early: its connection is closed, and when its client reconnects, the reply
-    /// says that the session has expired. Its ephemeral nodes are deleted one or two ticks after
+    /// reports that the session has expired. Its ephemeral nodes are deleted one or two ticks after
     /// that; at the latest when its timeout has passed since its last request. So, as in
     /// production, another client cannot have them before this client knows, or its timeout has
     /// passed.
@@ -196,8 +196,8 @@ impl Simulation {
             .update(|world| world.set_timeouts(Some(min), max));
     }
 
-    /// An operator deletes a node and all below it, whatever their access lists. The effect follows
-    /// in some milliseconds.
+    /// An operator deletes a node and all below it, regardless of their access lists. The effect
+    /// follows in some milliseconds.
     ///
     /// # Errors
     ///

@@ -69,7 +69,7 @@ thread_local! {
 ///
 /// Wait with `sleep` and `timeout` of tokio: [`soon`](crate::soon), [`within`](crate::within) and
 /// [`until`](crate::until) measure real time. A wait for what never happens, without a limit, runs
-/// for ever. So do the `blocking_*` methods of recipes, for which simulated time stands still.
+/// for ever. So do the `blocking_*` methods of recipes: simulated time stands still for them.
 /// `tokio::time::advance` jumps over all that would have happened.
 ///
 /// When a simulation is dropped in a panic, it prints its seed, the last events of its trace, and
@@ -106,8 +106,8 @@ thread_local! {
 /// - Nothing is written to disk, and servers do not need time to read it.
 /// - Elections need no messages: after a bounded time, servers that can reach each other agree on
 ///   one that has everything that was committed. Followers catch up at once.
-/// - A follower that has lost its leader serves stale reads until it gives it up, as a real one.
-///   Its clients' sessions are not renewed in this time.
+/// - A follower that has lost its leader serves stale reads until it leaves the leader, as in
+///   ZooKeeper. Its clients' sessions are not renewed in this time.
 /// - There are no observers, and no reconfiguration. Servers are cut off from each other in two
 ///   groups.
 /// - A server that has lost its disk does not vote until it has caught up.

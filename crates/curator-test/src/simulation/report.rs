@@ -17,7 +17,7 @@ use std::{
 use super::{Shared, trace::last_lines};
 use crate::embedded::Millis;
 
-/// The environment variable with which [`search`](crate::search) runs only one seed, and a failing
+/// The environment variable that makes [`search`](crate::search) run only one seed, and a failing
 /// seed prints all events.
 pub const SEED_VARIABLE: &str = "CURATOR_SEED";
 

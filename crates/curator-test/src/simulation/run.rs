@@ -24,7 +24,7 @@ use super::{
 /// The longest run, in simulated time.
 const LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Runs a test with one simulated server and the given seed, in a runtime of its own, and returns
+/// Runs a test with one simulated server and the given seed, in a separate runtime, and returns
 /// its output.
 ///
 /// # Panics
@@ -69,7 +69,7 @@ pub fn search(seeds: Range<u64>, test: impl AsyncFn(&Simulation) + Sync) {
 }
 
 impl SimulationBuilder {
-    /// Runs a test in a runtime of its own, and returns its output.
+    /// Runs a test in a separate runtime, and returns its output.
     ///
     /// # Panics
     ///
@@ -80,7 +80,7 @@ impl SimulationBuilder {
         self.run(test).unwrap_or_else(|failure| fail(&failure))
     }
 
-    /// Runs a test once for each seed, each in a runtime of its own, on all processors. If the
+    /// Runs a test once for each seed, each in a separate runtime, on all processors. If the
     /// environment variable `CURATOR_SEED` is set, only with that seed.
     ///
     /// Each run has only what its closure captures in common with the others: let it start

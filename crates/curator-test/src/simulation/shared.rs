@@ -197,8 +197,8 @@ pub(super) fn pause_clock() {
     }
 }
 
-/// The time since some whole millisecond of the runtime: the latest time for which a timer ends at
-/// once.
+/// The time since some whole millisecond of the runtime: the latest end of a timer that
+/// ends at once.
 fn since_whole() -> Duration {
     let now = Instant::now();
     let mut ends = RECENT;

@@ -11,7 +11,7 @@ pub(crate) struct Counts {
     arrived: BTreeMap<OpCode, u64>,
     /// The requests written to the server.
     forwarded: BTreeMap<OpCode, u64>,
-    /// The requests to which the server has replied.
+    /// The requests that the server has replied to.
     answered: BTreeMap<OpCode, u64>,
     /// Watch events received from the server.
     notifications: u64,

@@ -1,4 +1,4 @@
-//! The frames between clients and servers, wherever they are carried: counts them, and decides what
+//! The frames between clients and servers, on sockets or simulated: counts them, and decides what
 //! happens to each.
 //!
 //! A [`FaultProxy`](crate::FaultProxy) and the simulated network ask here for each frame. No I/O,

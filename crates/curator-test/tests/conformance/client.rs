@@ -26,7 +26,7 @@ use crate::{hello, reply, transcript::Transcript};
 /// to 3.8, whose transcript contains this time.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The xid with which clients register watches again.
+/// The xid that clients use to register watches again.
 const SET_WATCHES_XID: i32 = -8;
 
 /// One connection. Records what it sends and receives.
@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Sends texts of a transcript in one write, and reads nothing: a handshake, which begins with
-    /// `connect`; raw bytes in `<>`, to which no reply is expected; or requests. Bytes are written
+    /// `connect`; raw bytes in `<>`, which get no reply; or requests. Bytes are written
     /// separately.
     pub(crate) fn send(&mut self, texts: &[&str]) {
         let mut bytes = Vec::new();

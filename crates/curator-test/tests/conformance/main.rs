@@ -1,7 +1,7 @@
-//! Compares a server's replies with those of ZooKeeper, byte for byte, except for values that a
+//! Compares a server's replies with ZooKeeper's, byte for byte, except for values that a
 //! server may choose: session ids, passwords, times, and the initial zxid.
 //!
-//! Only this suite compares the embedded server with ZooKeeper. In real time, which is that of
+//! Only this suite compares the embedded server with ZooKeeper. In real time, the time of
 //! ZooKeeper.
 //!
 //! A transcript in `transcripts` is a scenario, too: the requests of its clients are sent again,

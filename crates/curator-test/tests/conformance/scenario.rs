@@ -92,8 +92,8 @@ impl Scenario<'_> {
         self.server.word(word)
     }
 
-    /// Records the reply to a four-letter word that depends on no other sessions than those of the
-    /// scenario.
+    /// Records the reply to a four-letter word that depends on no other sessions than the sessions
+    /// of the scenario.
     fn record_word(&self, word: &str) {
         let mut text = self.word(word);
         for (session, number) in self.log.borrow().sessions.iter().zip(1..) {

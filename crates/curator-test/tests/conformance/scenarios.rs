@@ -149,7 +149,7 @@ fn sessions_that_ping_or_read_stay_alive_and_a_silent_one_expires() {
     });
 }
 
-/// These differ in the permission that `exists` needs, and in a setting of their own.
+/// These differ between releases in the permission that `exists` needs, and in a setting.
 const OTHERS: [&str; 2] = ["watch_acl", "watch_manager_optimized"];
 
 #[test]

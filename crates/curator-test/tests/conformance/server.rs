@@ -201,7 +201,7 @@ fn remove(client: &mut Client, path: &str) {
 
 fn children(client: &mut Client, path: &str) -> Vec<String> {
     let body = client.ask(&format!("getChildren {path:?}"));
-    // A node that may not be listed has no children here.
+    // A node that this client is not permitted to list has no children here.
     let names = Reader::new(&body)
         .read::<Option<Vec<Option<String>>>>("names")
         .ok()

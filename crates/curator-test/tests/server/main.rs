@@ -1,7 +1,7 @@
 //! A server of either kind, the proxy in front of it, and sessions that end on it.
 //!
 //! Only this suite finds a fault or a count of the proxy that is off by one, and a promise of
-//! [`TestingServer`] that holds for one kind of server only. In real time, which is that of a real
+//! [`TestingServer`] that holds for one kind of server only. In real time, the time of a real
 //! server.
 //!
 //! [`TestingServer`]: curator_test::TestingServer

@@ -10,7 +10,7 @@ use crate::config_file::{read_text, warn_of_readable_key};
 use crate::failure::Failure;
 use crate::print::{step, warn};
 
-/// The interval at which the files are compared with what was read.
+/// How often the files are compared with what was read.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The files as they were read, and the options made from them.

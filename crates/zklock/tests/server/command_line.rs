@@ -1,4 +1,4 @@
-//! What people type: options, times, the help of a shell, the manual page, `--verbose`.
+//! The command line: options, times, the help of a shell, the manual page, `--verbose`.
 
 use std::collections::BTreeSet;
 

@@ -60,7 +60,7 @@ async fn a_command_has_no_blocked_signals_and_ignores_only_the_others() {
         .out
         .lines()
         .map(|line| u64::from_str_radix(line.split('\t').nth(1).unwrap(), 16).unwrap());
-    // Signals above 31 are those of the program that runs the tests. HUP is 1, which `zklock` of
+    // Signals above 31 belong to the program that runs the tests. HUP is 1, which `zklock` of
     // the tests does not ignore, and USR1 is 10.
     let masks: Vec<_> = masks.map(|mask| mask & 0x7fff_ffff).collect();
     assert_eq!(masks, [0, 1 << 9], "{printed:?}");

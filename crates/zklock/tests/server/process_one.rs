@@ -76,7 +76,7 @@ async fn ctrl_z_does_not_stop_a_command_of_process_one() {
     assert_eq!(finished(child).await.code, Some(0));
 }
 
-/// The processes of `/proc` are those of another namespace.
+/// `/proc` shows the processes of another namespace.
 #[tokio::test]
 async fn a_command_that_reads_from_its_terminal_gets_it_without_proc() {
     if !has_namespaces().await {

@@ -520,7 +520,7 @@ async fn the_lock_is_held_through_a_chain_of_processes() {
         None,
     );
     command.args(["perl", "-e", script]).arg(&end);
-    // Not pipes, whose end is that of the last process.
+    // Not pipes, which end with the last process.
     let mut child = command
         .stdout(Stdio::null())
         .stderr(Stdio::null())

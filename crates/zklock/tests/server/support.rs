@@ -96,7 +96,7 @@ pub(crate) async fn proxy() -> FaultProxy {
     FaultProxy::start(TestingServer::shared().await.address()).unwrap()
 }
 
-/// A directory in which a command writes files, from which a test reads what the command has done.
+/// A directory where a command writes files; a test reads there what the command has done.
 pub(crate) struct Notes(tempfile::TempDir);
 
 impl Notes {
@@ -104,7 +104,7 @@ impl Notes {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// A directory in which every user can create files.
+    /// A directory where every user can create files.
     pub(crate) fn open_to_all() -> Self {
         let notes = Self::new();
         std::fs::set_permissions(

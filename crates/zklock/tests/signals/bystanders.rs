@@ -1,4 +1,4 @@
-//! Innocent process groups, some with the number that a command's group had.
+//! Unrelated process groups, some with the former number of a command's group.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::processes::{Process, Role};
 
-/// The number before the next process's; whoever may write it selects the next number.
+/// The number before the next process's: a write here selects the next number.
 const LAST: &str = "/proc/sys/kernel/ns_last_pid";
 
 #[derive(Default)]
@@ -67,7 +67,7 @@ impl Bystanders {
             .map(|child| child.id().try_into().unwrap())
     }
 
-    /// Says which bystanders have been killed or stopped.
+    /// Lists the bystanders that have been killed or stopped.
     pub(crate) fn harmed(&mut self, processes: &[Process]) -> Vec<String> {
         let is_stopped = |id: u32| {
             processes

@@ -41,7 +41,7 @@ pub(crate) struct Chaos {
     pub(crate) sent: BTreeMap<String, u64>,
     /// Whether both of zklock and guardian may be disabled.
     may_disable_both: bool,
-    /// The contenders of which both are or were disabled.
+    /// The contenders whose zklock and guardian are or were both disabled.
     pub(crate) unprotected: BTreeSet<usize>,
     done: HashMap<usize, Done>,
     pub(crate) log: Vec<String>,

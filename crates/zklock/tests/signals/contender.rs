@@ -57,7 +57,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) program: &'a str,
     pub(crate) folder: &'a Path,
     pub(crate) kind: Kind,
-    /// The server's connect string, and that of a proxy.
+    /// The connect strings of the server and of a proxy.
     pub(crate) connect: [String; 2],
     /// Whether zklocks can be process 1.
     pub(crate) has_namespaces: bool,

@@ -55,7 +55,7 @@ impl Round<'_> {
             if !drains {
                 round.signal_last(processes);
             }
-            // The others must not keep the lock, whatever was typed.
+            // The others must not keep the lock, after any input.
             for contender in round
                 .contenders
                 .iter()

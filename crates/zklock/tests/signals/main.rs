@@ -224,7 +224,7 @@ async fn each_planted_defect_is_found() {
         .map(async |(index, (expected, script))| {
             let program = folder.path().join(format!("{index}-zklock"));
             // Not by this process: a child of another test could have the file open for writing,
-            // and nobody could execute it.
+            // and no process could execute it.
             let write = format!(
                 "cat >{0} <<'END'\n#!/bin/bash\n{script}\nEND\nchmod +x {0}",
                 program.display()

@@ -50,7 +50,7 @@ pub(crate) struct Round<'a> {
     pub(crate) patience: Duration,
 }
 
-/// Runs a round. The seed determines all choices, but not the moment at which a process makes its
+/// Runs a round. The seed determines all choices, but not the moment when a process makes its
 /// next step.
 pub(crate) async fn run(seed: u64, program: &str, patience: Duration) -> Report {
     let _ = rustix::process::set_child_subreaper(Pid::from_raw(own_id()));
@@ -170,7 +170,7 @@ pub(crate) async fn can_start(words: &[&str]) -> bool {
     status.is_ok_and(|output| output.status.success())
 }
 
-/// The longest time, in milliseconds, for which a thread of this process did not run although it
+/// The longest time, in milliseconds, when a thread of this process did not run although it
 /// should have.
 fn watch_for_stalls() -> Arc<AtomicU64> {
     let longest = Arc::new(AtomicU64::new(0));

@@ -102,7 +102,7 @@ impl Service {
     /// Waits until the process has ended. Returns its status and its output.
     pub(crate) async fn end(mut self) -> (ExitStatus, Vec<String>) {
         let status = soon(self.process.wait()).await.unwrap();
-        // The output ends with the process; the last lines may not have been read yet.
+        // The output ends with the process; the last lines might not have been read yet.
         until(async || Arc::strong_count(&self.printed) == 1).await;
         let printed = self.printed.lock().unwrap().clone();
         (status, printed)

@@ -71,7 +71,7 @@ fn a_refused_element_in_the_final_set_is_found() {
     story(Unknown).ends_with(&["a"]).assert_clean();
 }
 
-/// Two holders, neither of which has read the other's element. The first was stopped between its
+/// Two holders. Neither has read the other's element. The first was stopped between its
 /// check and its write of `a`.
 fn stopped_writer(part: &'static str, until: u64) -> Story {
     Story::of(part)

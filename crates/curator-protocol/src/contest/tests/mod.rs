@@ -219,7 +219,7 @@ impl Run {
         self.contest.leftovers().collect()
     }
 
-    /// The directories in which the contest may have nodes whose names it does not know.
+    /// The directories where the contest may have nodes whose names it does not know.
     fn unknown_nodes(&self) -> Vec<usize> {
         self.contest
             .leftovers()

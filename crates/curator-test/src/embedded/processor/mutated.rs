@@ -18,7 +18,7 @@ use test_support::{
 use super::{Now, Output, Processor};
 use crate::embedded::builder::Settings;
 
-/// Values at which lengths, counts and codes change their meaning.
+/// Values where lengths, counts and codes change their meaning.
 const EDGES: [i32; 8] = [0, 1, -1, -2, i32::MAX, i32::MIN, 1 << 20, 256];
 
 /// A frame that a client of a transcript has sent, after the client's name.

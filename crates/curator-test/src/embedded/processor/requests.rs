@@ -219,7 +219,7 @@ impl Processor {
         match read {
             Read::Exists { path, watch } => {
                 let stat = self.tree.exists(path, &identities);
-                // Without permission to read the node, a client may not watch it either.
+                // Without permission to read the node, a client must not watch it either.
                 if *watch && matches!(stat, Ok(_) | Err(Code::NoNode)) {
                     self.watches.data.add(path, id, Mode::Standard);
                 }

@@ -1,4 +1,4 @@
-//! Whatever a client sends, the server continues, and other clients are unaffected.
+//! The server continues after any bytes from a client, and other clients are unaffected.
 
 use std::{
     panic,
@@ -109,7 +109,7 @@ async fn malformed_input_neither_ends_the_server_nor_disturbs_other_clients() {
     assert_eq!(server.session_ids().first(), Some(&good.session_id().0));
     drop(watcher);
     assert_eq!(panics.load(Ordering::Relaxed), 0);
-    // Only the good client's connection is open; those of the other clients are closed.
+    // Only the good client's connection is open; the connections of the other clients are closed.
     let connections = async || {
         curator_test::four_letter_word(address, "cons")
             .await

@@ -56,7 +56,7 @@ async fn an_empty_restart_loses_nodes_and_sessions() {
     );
 }
 
-// In real time, which is that of the embedded server.
+// In real time, the time of the embedded server.
 #[tokio::test]
 async fn a_session_whose_timeout_passes_in_a_pause_expires_on_resume() {
     let server = EmbeddedServer::builder().tick_time(TICK).start().unwrap();
@@ -149,7 +149,7 @@ fn a_server_that_is_concurrently_stopped_and_restarted_is_either_stopped_or_runn
     }
 }
 
-// In real time, which is that of the embedded server.
+// In real time, the time of the embedded server.
 #[test]
 fn a_delayed_reply_is_held_back_during_a_pause() {
     let server = EmbeddedServer::start().unwrap();

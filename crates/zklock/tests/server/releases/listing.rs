@@ -9,7 +9,7 @@ use crate::support::{
     HEX, JAVA, PATIENCE, client, contend, finished, listed, path, printed, proxy, zklock,
 };
 
-/// Creates a node whose children may not be read.
+/// Creates a node whose children no client is permitted to read.
 async fn hide(client: &CuratorClient, path: &str) {
     let acl = [Acl::new(
         Permission::CREATE | Permission::DELETE,
@@ -204,7 +204,7 @@ async fn a_tree_names_what_it_cannot_read_and_does_not_report_that_there_are_no_
         (json.code, json.out, json.error),
         (Some(123), String::new(), denied(format!("{root}/a/hidden")))
     );
-    // A semaphore whose leases may not be read does not hide the other locks.
+    // A semaphore with unreadable leases does not hide the other locks.
     hide(format!("{root}/sem/leases")).await;
     contend(
         &others,
@@ -374,7 +374,7 @@ async fn ls_watch_ends_without_the_permission_and_prints_an_outage_once() {
     assert!(first.starts_with("zklock: not connected: "), "{first}");
 }
 
-/// The names of the keys in a line, in their order, and those of its first contender.
+/// The names of the keys in a line, in their order, and the keys of its first contender.
 fn keys(line: &str) -> [Vec<String>; 2] {
     let names = |object: &Value| object.as_object().unwrap().keys().cloned().collect();
     let value: Value = serde_json::from_str(line).unwrap();
