@@ -130,21 +130,16 @@ impl Retrier {
 
     /// Records a failure at `now`, and returns the wait before the next attempt, if the policy
     /// allows one. The wait of a custom policy is clamped to the bounds of the other policies.
-    pub(crate) fn next_delay(
-        &mut self,
-        policy: &dyn RetryPolicy,
-        error: Option<&Error>,
-        now: Instant,
-    ) -> Option<Duration> {
+    fn next_delay(&mut self, error: Option<&Error>, now: Instant) -> Option<Duration> {
         let elapsed = now.saturating_duration_since(*self.first_failure.get_or_insert(now));
         // Each of the earlier failures was followed by a retry.
-        let retries = self.count;
-        self.count = self.count.saturating_add(1);
+        let retries = self.failures;
+        self.failures = self.failures.saturating_add(1);
         let mut failed = RetryContext::new(retries, elapsed);
         if let Some(error) = error {
             failed = failed.with_error(error);
         }
-        policy
+        self.policy
             .next_delay(&failed)
             .map(|delay| delay.clamp(SHORTEST_SLEEP, LONGEST_SLEEP))
     }
