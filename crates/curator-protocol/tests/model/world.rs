@@ -242,9 +242,6 @@ impl World {
         let limit = self.limit(scenario);
         // A contender for more leases than the final limit waits for ever, and so do all behind it.
         let is_hopeless = |who: usize| scenario.clients[who].leases > limit;
-        let is_at_rest = |client: &Client| {
-            client.phase == Phase::Done || is_hopeless(usize::from(client.number))
-        };
         let first = self.server.directories[0].nodes.first();
         let is_first_hopeless = matches!(first.map(|node| node.creator),
             Some(Creator::Contest { client, .. }) if is_hopeless(usize::from(client)));
