@@ -203,9 +203,10 @@ fn is_host_character(character: char) -> bool {
 }
 
 fn parse_port(port: &str) -> Result<u16, ConnectStringProblem> {
-    let digits = !port.is_empty() && port.chars().all(|character| character.is_ascii_digit());
+    // `parse` would also accept a leading `+`.
+    let has_only_digits = port.chars().all(|character| character.is_ascii_digit());
     match port.parse() {
-        Ok(number @ 1..) if digits => Ok(number),
+        Ok(number @ 1..) if has_only_digits => Ok(number),
         _ => Err(ConnectStringProblem::Port(port.to_owned())),
     }
 }

@@ -227,7 +227,8 @@ impl Outage {
     /// interval.
     pub(crate) fn failed(&mut self, cause: &str, now: ClockInstant) -> bool {
         self.cause = Some(cause.to_owned());
-        if !std::mem::replace(&mut self.has_failed, true) {
+        if !self.has_failed {
+            self.has_failed = true;
             self.next_line = now;
         }
         self.is_due(now)

@@ -192,9 +192,11 @@ impl Journal {
             record.is_refused = *is_refusal;
             record.tls.clone_from(tls);
             record.set_last_failure(cause, now);
-            let outage = record.outage.as_mut();
-            lasted =
-                outage.and_then(|outage| outage.failed(cause, now).then(|| outage.lasted(now)));
+            if let Some(outage) = &mut record.outage
+                && outage.failed(cause, now)
+            {
+                lasted = Some(outage.lasted(now));
+            }
             // Notifies the waiters only of what they wait for: a refusal, or a new time for the
             // next line.
             *is_refusal || lasted.is_some()

@@ -141,9 +141,9 @@ impl Session {
         let mut size = 0;
         let mut batches: Vec<Vec<_>> = Vec::new();
         for node in held {
-            let operation = list(&node.0).size();
+            let bytes = list(&node.0).size();
             match batches.last_mut() {
-                Some(batch) if batch.len() < BATCH_SIZE && size + operation <= limit => {
+                Some(batch) if batch.len() < BATCH_SIZE && size + bytes <= limit => {
                     batch.push(node);
                 }
                 _ => {
@@ -151,7 +151,7 @@ impl Session {
                     size = 0;
                 }
             }
-            size += operation;
+            size += bytes;
         }
         batches
     }

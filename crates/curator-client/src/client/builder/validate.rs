@@ -100,40 +100,40 @@ impl CuratorClientBuilder {
 
     fn check(&self) -> Result<ConnectString> {
         let servers = ConnectString::parse(&self.connect_string)?;
-        check(
+        check_range(
             "session timeout",
             self.session_timeout,
             SESSION_TIMEOUTS,
             "from 100 ms to 24 hours",
         )?;
-        check(
+        check_range(
             "connection timeout",
             self.connection_timeout,
             TIMEOUTS,
             "from 1 ms to 24 hours",
         )?;
-        check(
+        check_range(
             "close timeout",
             self.close_timeout,
             TIMEOUTS,
             "from 1 ms to 24 hours",
         )?;
         if let Some(timeout) = self.operation_timeout {
-            check(
+            check_range(
                 "operation timeout",
                 timeout,
                 TIMEOUTS,
                 "from 1 ms to 24 hours",
             )?;
         }
-        check(
+        check_range(
             "maximum request size",
             self.max_request_size,
             1024..=usize::MAX,
             "at least 1024 bytes",
         )?;
         // The upper bound is tokio's `Semaphore::MAX_PERMITS`.
-        check(
+        check_range(
             "maximum requests in flight",
             self.max_requests_in_flight,
             16..=usize::MAX >> 3,
@@ -208,7 +208,7 @@ fn check_names(servers: &ConnectString) -> Result<()> {
     }
 }
 
-fn check<T: PartialOrd + std::fmt::Debug>(
+fn check_range<T: PartialOrd + std::fmt::Debug>(
     option: &'static str,
     value: T,
     allowed: RangeInclusive<T>,
