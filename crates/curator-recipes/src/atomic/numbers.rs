@@ -183,17 +183,16 @@ impl IdGenerator {
             if let Some(id) = unused.next() {
                 return Ok(id);
             }
-            let end = self.reserve().await?;
-            *unused = end - i64::from(self.block)..end;
+            *unused = self.reserve().await?;
         }
     }
 
-    /// Reserves a block, and returns its end.
-    async fn reserve(&self) -> Result<i64> {
+    /// Reserves a block, and returns its ids.
+    async fn reserve(&self) -> Result<Range<i64>> {
         let mut failures = self.counter.client().retrier();
         loop {
             match self.counter.add(i64::from(self.block)).await {
-                Ok(reserved) => return Ok(reserved.post_value),
+                Ok(reserved) => return Ok(reserved.pre_value..reserved.post_value),
                 Err(ValueError::OutcomeUnknown { cause, .. }) => {
                     failures
                         .pause(cause)

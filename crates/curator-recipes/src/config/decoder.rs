@@ -74,12 +74,12 @@ impl ReportedState for ConfigStatus {
 #[non_exhaustive]
 pub enum IfAbsent<T> {
     /// [`open`](crate::ConfigBuilder::open) waits for the node. If it is deleted later, the last
-    /// good value stays.
+    /// valid value stays.
     #[default]
     KeepLast,
     /// Uses this value at `open` and whenever the node is deleted.
     Default(T),
-    /// `open` fails with [`ConfigError::Absent`]. If the node is deleted later, the last good value
+    /// `open` fails with [`ConfigError::Absent`]. If the node is deleted later, the last valid value
     /// stays.
     Fail,
 }
