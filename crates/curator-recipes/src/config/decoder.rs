@@ -79,8 +79,8 @@ pub enum IfAbsent<T> {
     KeepLast,
     /// Uses this value at `open` and whenever the node is deleted.
     Default(T),
-    /// `open` fails with [`ConfigError::Absent`]. If the node is deleted later, the last valid value
-    /// stays.
+    /// `open` fails with [`ConfigError::Absent`]. If the node is deleted later, the last valid
+    /// value stays.
     Fail,
 }
 
