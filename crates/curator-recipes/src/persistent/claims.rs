@@ -1,8 +1,8 @@
 //! Decides whether the node at the path was created by this persistent node.
 //!
 //! If the reply to the create arrived, the node is recognized by its `czxid`. If the reply was
-//! lost, an ephemeral node is recognized by its session, and any other node by its protected name.
-//! A node that is not recognized is foreign, unless it may be adopted.
+//! lost, an ephemeral node is recognized by its session, and any other node by its protected name,
+//! if it has one. A node that is not recognized is foreign, unless it may be adopted.
 //!
 //! A restore of the servers from an older copy can bring back a node that was deleted before the
 //! last create. An ephemeral one is recognized by its session and its lower `czxid`, any other by
@@ -16,16 +16,16 @@ use curator_client::{Stat, ZPath};
 /// The owner of the node at the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// This persistent node has created it, and it is either not ephemeral, or belongs to the
-    /// current session.
+    /// This persistent node has created the node, which is not ephemeral or belongs to the current
+    /// session.
     Ours,
-    /// This persistent node has created it in an earlier session, which the servers may not have
-    /// expired yet.
+    /// This persistent node has created the node in an earlier session, which the servers may not
+    /// have expired yet.
     OursOfAnEndedSession,
-    /// Another client has created it, and this persistent node may take it over.
+    /// Another client has created the node, and this persistent node may take it over.
     Adoptable,
-    /// Another client, or another part of this program, has created it. Contains its session; 0 if
-    /// it is not ephemeral.
+    /// Another client, or another part of this program, has created the node. Contains the session
+    /// of the node; 0 if it is not ephemeral.
     Foreign(i64),
 }
 
@@ -106,10 +106,12 @@ pub(super) struct Claims {
     in_client: Arc<ConfirmedInClient>,
 }
 
-/// More sessions than can plausibly be lost in a row between creates and their replies.
+/// The most sessions in `doubts`: more than can plausibly be lost in a row between creates and
+/// their replies.
 const MOST_DOUBTS: usize = 16;
 
-/// More creates than are plausible since the backup of restored servers was made.
+/// The most nodes in `earlier`: more than are plausibly created since the backup of restored
+/// servers.
 const MOST_EARLIER: usize = 16;
 
 impl Claims {

@@ -218,7 +218,7 @@ pub(super) struct Contents {
     in_doubt: Vec<Arc<[u8]>>,
 }
 
-/// More writes than can plausibly be under way in abandoned connections.
+/// The most writes in `in_doubt`: more than can plausibly be in flight on abandoned connections.
 const MOST_IN_DOUBT: usize = 16;
 
 impl Contents {
