@@ -149,7 +149,7 @@ impl<P: Payload> ServiceCache<P> {
         self.instances_of(&self.cache.snapshot())
     }
 
-    /// Whether it returns instances that are not up to date.
+    /// Whether this handle returns instances that are not up to date.
     #[cfg(feature = "tower")]
     pub(crate) fn keeps_stale(&self) -> bool {
         self.when_stale == WhenStale::Keep

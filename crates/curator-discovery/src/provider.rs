@@ -75,8 +75,8 @@ impl<P: Payload> ServiceProvider<P> {
     }
 
     /// After this many [errors](Self::note_error) within `period`, an instance rests for `period`:
-    /// the provider skips it. All errors of an instance are forgotten after the rest; if they are
-    /// fewer, a `period` after the first error. Defaults to 2 errors and 30 s, like Curator's
+    /// the provider skips it. Its errors are forgotten when the rest ends or, if there are too few
+    /// for a rest, a `period` after the first error. Defaults to 2 errors and 30 s, like Curator's
     /// `DownInstancePolicy`. If `errors` is 0, no instance ever rests.
     #[must_use]
     pub fn rest_after(self, errors: u32, period: Duration) -> Self {
@@ -86,8 +86,8 @@ impl<P: Payload> ServiceProvider<P> {
         }
     }
 
-    /// An instance for the next request; `None` if there are no instances, or all rest. Sends no
-    /// request.
+    /// An instance for the next request; `None` if no instance is in service, or all of these rest.
+    /// Sends no request to the servers.
     #[must_use]
     pub fn instance(&self) -> Option<FoundInstance<P>> {
         let offered = self.instances();
