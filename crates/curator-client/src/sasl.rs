@@ -247,8 +247,8 @@ pub(crate) mod ticket {
     use libgssapi::oid::{GSS_MECH_KRB5, GSS_NT_HOSTBASED_SERVICE, OidSet};
     use libgssapi::util::Buf;
 
-    use super::{Mechanism, SaslOptions};
     use crate::connect_string::HostPort;
+    use crate::sasl::{Mechanism, SaslOptions};
 
     /// Returns why a client that authenticates with Kerberos has no ticket for `server`; `None` if
     /// it has a ticket.
