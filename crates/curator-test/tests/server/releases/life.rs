@@ -3,11 +3,12 @@
 use std::{
     collections::BTreeMap,
     net::{TcpListener, TcpStream},
+    time::Duration,
 };
 
 use curator_test::{Error, Mode, ServerVersion, TestingServer, until};
 
-use zookeeper_client::{Acls, CreateMode};
+use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
 
@@ -119,8 +120,11 @@ async fn watches_and_sessions_are_listed() {
 
 #[tokio::test]
 async fn create_counters_can_be_set_without_other_changes() {
-    let server = TestingServer::start().await.unwrap();
-    let client = client(server.address()).await;
+    // The session outlasts two restarts of the server, even on a busy machine.
+    let server = TestingServer::builder().property("maxSessionTimeout", "600000");
+    let server = server.start().await.unwrap();
+    let client = Client::connector().with_session_timeout(Duration::from_secs(600));
+    let client = client.connect(&server.address().to_string()).await.unwrap();
     client.create("/a", b"data", &PERSISTENT).await.unwrap();
     client.create("/b", b"", &PERSISTENT).await.unwrap();
     client.create("/b/e", b"", &EPHEMERAL).await.unwrap();
