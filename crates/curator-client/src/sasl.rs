@@ -1,4 +1,4 @@
-//! Authenticates a client over SASL: the options, and the check for a Kerberos ticket.
+//! The SASL options of a client, and the check for a Kerberos ticket.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
 //! What the supervisor knows about a session, and what each event changes: a state machine that
-//! does no I/O and reads no clock. A search over all orders of events tests it (`tests/model.rs`).
+//! does no I/O and reads no clock. `supervisor/tests/model.rs` tests it with all orders of events.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::transport::{ConfirmedBy, LinkEnd};
 
 /// What is known about the connection of a session.
 ///
-/// A *doubt* begins when the connection breaks or is replaced, and when a probe fails or is
-/// unanswered when the next one is due. Only the reply to a probe that was sent after the latest
-/// doubt ends the doubt. Probes are numbered over all connections of the session, and `first` is
-/// the first probe that was sent after the latest doubt.
+/// A *doubt* begins when the connection breaks or is replaced, when a probe fails, or when the next
+/// probe is due before the last one was answered. Only the reply to a probe that was sent after the
+/// latest doubt ends the doubt. Probes are numbered over all connections of the session, and
+/// `first` numbers the first probe sent, or to be sent, after the latest doubt.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum SessionState {
     /// The connection has answered a probe that was sent after the latest doubt. Published as
@@ -43,10 +43,10 @@ pub(super) enum SessionState {
 pub(super) struct Probes {
     /// The number of the next probe.
     next: u64,
-    /// The latest probe, while it is unanswered. A lost reply to an older probe no longer counts
-    /// once a later probe has been answered.
+    /// The latest probe, while it is unanswered. A missing reply to an older probe has already
+    /// begun a doubt.
     awaited: Option<u64>,
-    /// When the oldest probe after the last reply was sent.
+    /// When the first probe after the last reply was sent.
     ///
     /// Silence does not count from the last reply: a process that was stopped has sent no probes
     /// meanwhile, so at most one probe, which was in flight, is unanswered.

@@ -283,9 +283,9 @@ impl Reads {
     }
 }
 
-/// The error of a reply that is not applied because the watch has ended: the reply may have come
-/// over another connection. The task pauses, because a reply that was too large may have ended the
-/// connection.
+/// The error of a reply that cannot be applied: the watch has ended, so that the reply may have
+/// come over another connection, or the results do not match the reads. The task of the cache
+/// pauses after it, because a reply that was too large may have ended the connection.
 pub(super) fn interrupted(tree: &Tree) -> Error {
     Error::ConnectionLost {
         operation: "read below",

@@ -1,4 +1,4 @@
-//! Captures the log lines of the locks.
+//! Captures the log lines of the recipes.
 
 use std::sync::Once;
 
@@ -8,9 +8,9 @@ use tracing::level_filters::LevelFilter;
 
 use test_support::log::{Line, Listener};
 
-const LOCKS: &str = "curator_recipes";
+const TARGET: &str = "curator_recipes";
 
-/// Captures the locks' lines up to a level, in the futures that [`capture`](Logs::capture) wraps.
+/// Captures the recipes' lines up to a level, in the futures that [`capture`](Logs::capture) wraps.
 /// Clones share their lines.
 #[derive(Debug, Clone)]
 pub(crate) struct Logs(Listener);
@@ -22,9 +22,9 @@ impl Logs {
         // subscriber, `tracing` asks each time.
         static DISABLED: Once = Once::new();
         DISABLED.call_once(|| {
-            tracing::subscriber::set_global_default(Listener::to(LOCKS, LevelFilter::OFF)).unwrap();
+            tracing::subscriber::set_global_default(Listener::to(TARGET, LevelFilter::OFF)).unwrap();
         });
-        Self(Listener::to(LOCKS, level.into()))
+        Self(Listener::to(TARGET, level.into()))
     }
 
     /// Wraps the future so that its lines are captured.

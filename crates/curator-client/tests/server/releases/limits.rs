@@ -1,4 +1,4 @@
-//! Requests that are refused locally because they would harm the session.
+//! Requests that are too large for a server: the client refuses them, or splits them.
 
 use curator_client::{CreateMode, Error, Outcome, WatchEvent};
 use futures_util::future::try_join_all;
