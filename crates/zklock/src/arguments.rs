@@ -197,8 +197,7 @@ pub(crate) fn man() -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// One page for zklock and its subcommands, so that a package installs one file, and a reader
-/// searches one page.
+/// Renders one page for zklock and all its subcommands, so that a package installs a single file.
 fn page() -> std::io::Result<String> {
     let command = Arguments::command();
     let man = Man::new(command.clone()).manual("zklock");
@@ -216,7 +215,7 @@ fn page() -> std::io::Result<String> {
     Ok(page)
 }
 
-/// The section of a subcommand.
+/// Renders the section of a subcommand.
 fn section(subcommand: &Command) -> std::io::Result<String> {
     let name = format!("zklock {}", subcommand.get_name());
     let man = Man::new(subcommand.clone().bin_name(&name));
@@ -229,7 +228,7 @@ fn section(subcommand: &Command) -> std::io::Result<String> {
     Ok(format!(".SH \"{}\"\n{sections}", name.to_uppercase()))
 }
 
-/// The text after the help, with its lines as they are.
+/// Renders the text after the help with its line breaks (`.nf`).
 fn text_section(heading: &str, command: &Command) -> String {
     let Some(text) = command.get_after_help() else {
         return String::new();
@@ -239,7 +238,7 @@ fn text_section(heading: &str, command: &Command) -> String {
         .lines()
         .map(|line| {
             let line = line.replace('\\', "\\e").replace('-', "\\-");
-            // A line that begins with one of these would be a request.
+            // roff would read a line that begins with one of these as a request.
             if line.starts_with(['.', '\'']) {
                 format!("\\&{line}\n")
             } else {

@@ -16,8 +16,8 @@ use rustix::process::Pid;
 use crate::failure::{Code, Failure};
 use crate::group::Group;
 
-/// A process that will execute a command. It waits for a byte on a pipe, the gate, until the
-/// guardian has started.
+/// A process that waits for a byte on a pipe, the gate, and then executes a command. The byte is
+/// sent once the guardian has started.
 pub(crate) struct Prepared {
     pub(crate) leader: Pid,
     pub(crate) group: Group,
@@ -28,7 +28,8 @@ pub(crate) struct Prepared {
 /// process exits.
 pub(crate) struct Gate(OwnedFd);
 
-/// In the process of a command: waits for the byte, then executes the command.
+/// Waits for the byte, then replaces this process with the command. Called in the process that
+/// [`Prepared::start`] has started. Returns only if this fails.
 pub(crate) fn execute(gate: u32, command: &[OsString]) -> Failure {
     let opened =
         File::open(format!("/dev/fd/{gate}")).and_then(|mut gate| gate.read_exact(&mut [0]));
@@ -48,7 +49,7 @@ pub(crate) fn execute(gate: u32, command: &[OsString]) -> Failure {
     let [program, arguments @ ..] = command else {
         return Failure::here("no command");
     };
-    // Also resets the action of PIPE, which Rust programs ignore.
+    // `exec` also resets the action of SIGPIPE, which Rust programs ignore.
     let error = Command::new(program).args(arguments).exec();
     let code = if error.kind() == io::ErrorKind::NotFound {
         Code::NotFound
@@ -98,8 +99,8 @@ impl Prepared {
 impl Gate {
     /// Sends the byte, which starts the command.
     pub(crate) fn open(self) {
-        // If the process was killed, the write fails, and waiting for the process reports that
-        // next.
+        // If the process was killed, this write fails, and the wait for the process then reports
+        // its end.
         let _ = rustix::io::write(self.0, b"!");
     }
 }

@@ -17,16 +17,16 @@ use crate::print::{step, warn};
 pub(crate) struct ConfigFile {
     path: PathBuf,
     text: String,
-    /// Of the opened file, which is the one that was read.
+    /// Read from the opened file, because the path may name another file by now.
     metadata: Metadata,
 }
 
-/// Reads the file that is named, or else the first default file that exists. An empty name means no
-/// file.
+/// Reads the file `named`, or the first default file that exists if `named` is `None`. Reads no
+/// file if `named` is empty.
 pub(crate) fn read(named: Option<&Path>) -> Result<Option<ConfigFile>, Failure> {
     match named {
         Some(path) if path.as_os_str().is_empty() => Ok(None),
-        // It may be a FIFO, as with `--config <(..)`, and take any time.
+        // The path may name a FIFO, as with `--config <(..)`, so the open may block.
         Some(path) => File::open(path)
             .and_then(contents)
             .map(|contents| Some(ConfigFile::new(path, contents)))
@@ -36,7 +36,7 @@ pub(crate) fn read(named: Option<&Path>) -> Result<Option<ConfigFile>, Failure> 
                 match open_regular(&path).and_then(contents) {
                     Ok(contents) => return Ok(Some(ConfigFile::new(&path, contents))),
                     Err(error) if is_missing(&error) => {}
-                    // For example with `sudo -u`, which may leave HOME at a directory of another
+                    // This happens with `sudo -u`, which may leave HOME at a directory of another
                     // user.
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                         warn(format_args!("{} is skipped: {error}", path.display()));
@@ -104,8 +104,8 @@ fn is_missing(error: &io::Error) -> bool {
     )
 }
 
-/// Where the file is looked for, by the XDG Base Directory Specification: it requires absolute
-/// paths.
+/// The default paths. Relative paths in the variables are ignored, as the XDG Base Directory
+/// Specification requires.
 fn default_files(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let directory = |name| {
         variable(name)
@@ -120,8 +120,7 @@ fn default_files(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Opens a regular file. Does not wait for the writer of a FIFO, and refuses what is not a regular
-/// file.
+/// Opens a regular file, and refuses any other. Does not wait for the writer of a FIFO.
 fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -154,7 +153,7 @@ pub(crate) fn warn_of_readable_key(path: &Path) {
 
 const ROOT: u32 = 0;
 
-/// Who may use a file or a directory.
+/// The permissions and the owner of a file or a directory.
 #[derive(Clone, Copy)]
 struct Permissions {
     mode: u32,
@@ -169,8 +168,8 @@ impl Permissions {
         }
     }
 
-    /// An administrator can give a file to a group of services: root owns it, and the group reads
-    /// it.
+    /// Read permission of the group counts only if root does not own the file: an administrator can
+    /// share a file of root with a group of services.
     fn is_readable_by_others(self) -> bool {
         self.mode & 0o004 != 0 || self.mode & 0o040 != 0 && self.owner != ROOT
     }
@@ -184,7 +183,7 @@ impl Permissions {
     }
 }
 
-/// What is wrong with the permissions of a file, or of its directory.
+/// Returns a warning if other users can change the file or its directory, or read a secret in it.
 fn warning(
     file: Permissions,
     directory: Permissions,
@@ -223,7 +222,7 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
-/// A message of `toml` or `serde`, without what the file contains. That is before the last
+/// A message of `toml` or `serde`, without the text of the file, which stands before the last
 /// "expected".
 fn without_text(message: &str) -> String {
     let expected = message
@@ -319,7 +318,7 @@ mod tests {
             ),
             ("session-timeout = -5", "line 2: a time is not negative"),
             ("connect = { hunter2 = 1 }", "line 2: expected a string"),
-            // What is not TOML.
+            // Invalid TOML.
             ("[digest]\nuser = \"u\npassword = \"hunter2\"", "line "),
             ("[digest]\npassword = hunter2", "line 3: "),
             ("password hunter2", "line 2: "),
@@ -348,7 +347,7 @@ mod tests {
         let file = "connect = \"a:1\"\nnamespace = \"n\"\nsession-timeout = \"30s\"\nconnect-timeout = 5\n\
                     [digest]\nuser = \"u\"\npassword = \"p\"\n[sasl]\nuser = \"v\"\npassword = \"q\"\n\
                     [tls]\nca = \"ca.pem\"\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n";
-        // Also as other systems' editors write it.
+        // Also with CRLF line ends, and with a byte order mark.
         for file in [
             file.to_owned(),
             file.replace('\n', "\r\n"),

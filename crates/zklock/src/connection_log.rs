@@ -10,8 +10,8 @@ use crate::time::text;
 
 /// The interval of the checks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long an outage lasts before it is printed. Most end sooner, by a connection to another
-/// server.
+/// How long an outage must last to be printed. Most outages end sooner, when the client connects to
+/// another server.
 const MOMENT: Duration = Duration::from_secs(5);
 
 /// Prints outages until the client is closed.
@@ -19,7 +19,7 @@ pub(crate) async fn log_outages(client: CuratorClient) {
     let mut outages = Outages::default();
     let mut checks = tokio::time::interval(INTERVAL);
     let mut states = client.connection_states();
-    // The present state: the client has connected.
+    // The first item is the current state: the client has connected.
     let _ = states.next().await;
     loop {
         tokio::select! {
@@ -47,7 +47,7 @@ pub(crate) async fn log_outages(client: CuratorClient) {
 fn print_state(state: ConnectionState, client: &CuratorClient) {
     match state {
         ConnectionState::Suspended => {
-            // An older failure has another cause.
+            // A failure before this outage has another cause.
             let failure = client
                 .health()
                 .last_failure
@@ -80,7 +80,7 @@ pub(crate) fn session_text(client: &CuratorClient) -> String {
 /// Decides what to print at each check. Reads no clock.
 #[derive(Default)]
 struct Outages {
-    /// When the present outage was first seen.
+    /// When the current outage was first seen.
     since: Option<Instant>,
     log: FailureLog,
 }
@@ -88,8 +88,7 @@ struct Outages {
 impl Outages {
     /// `failure`: the last failure of the connection, and how long ago it was.
     ///
-    /// Each cause is printed once, and a lasting one again at growing intervals, by the rules of
-    /// [`FailureLog`].
+    /// [`FailureLog`] prints each cause once, and repeats a lasting cause at growing intervals.
     fn check(
         &mut self,
         is_up: bool,
@@ -106,7 +105,7 @@ impl Outages {
         if lasted < MOMENT {
             return None;
         }
-        // An older failure has another cause.
+        // A failure before this outage has another cause.
         let cause = failure
             .filter(|(_, ago)| *ago <= lasted + INTERVAL)
             .map_or("no server answers", |(cause, _)| cause);
@@ -120,8 +119,7 @@ impl Outages {
 mod tests {
     use super::*;
 
-    /// The lines of an outage with a check in each second from 0, and the seconds when they are
-    /// printed.
+    /// The lines that an outage prints, each with its second. A check runs in each second from 0.
     fn lines(
         outages: &mut Outages,
         start: Instant,
@@ -148,7 +146,7 @@ mod tests {
             outages.check(true, None, start + Duration::from_secs(5)),
             None
         );
-        // The next one begins anew.
+        // The next outage is printed anew.
         assert_eq!(
             lines(&mut outages, start + Duration::from_secs(6), 5, |_| {
                 "refused".to_owned()
@@ -165,7 +163,7 @@ mod tests {
         assert_eq!(
             lines(&mut outages, start, 60, |second| match second {
                 0..7 => String::new(),
-                // The same cause, with other numbers.
+                // The messages differ only in a number, so the cause is the same.
                 7..20 => format!("zk1:2181: no reply within {second}ms"),
                 _ => "zk1:2181: its certificate is not trusted".to_owned(),
             }),
@@ -190,7 +188,7 @@ mod tests {
         let day = 24 * 60 * 60;
         let same = lines(&mut outages, start, day, |_| "refused".to_owned());
         assert!((24..40).contains(&same.len()), "{}", same.len());
-        // A letter for each second, as only numbers are ignored.
+        // One letter for each second: messages that differ only in numbers would count as the same.
         let differing = |second: u64| {
             second
                 .to_string()

@@ -45,7 +45,7 @@ pub(crate) struct Node {
 pub(crate) struct NodeStat {
     /// The session id in hexadecimal, as in the servers' logs.
     pub(crate) session: String,
-    /// When the node was created, before its contender waited: in seconds since 1970, by the
+    /// When the node was created, before its contender began to wait. In seconds since 1970, by the
     /// servers' clock.
     pub(crate) created: u64,
     /// The fencing token of the contender when it holds the lock. A waiter for a lease gets another
@@ -55,7 +55,7 @@ pub(crate) struct NodeStat {
     children: i32,
 }
 
-/// How many nodes are read at a time.
+/// The maximum number of nodes that are read concurrently.
 const AT_ONCE: usize = 32;
 
 impl Found {
@@ -79,8 +79,8 @@ impl LockContenders {
         self.contenders.iter().filter(|node| node.holds)
     }
 
-    /// The paths of the contenders' nodes, without those that have children, although they are
-    /// named as contenders.
+    /// The paths of the contenders' nodes without children. A node with children is a directory
+    /// whose name looks like a contender's.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = &str> {
         self.contenders
             .iter()
@@ -111,12 +111,12 @@ impl NodeStat {
     }
 }
 
-/// The locks at `path`. Contenders that leave during the read are left out.
+/// Reads the locks at `path`. Omits contenders that leave during the read.
 pub(crate) async fn read(client: &CuratorClient, path: &str) -> Result<Found, ClientError> {
     among(client, path, &children(client, path).await?).await
 }
 
-/// The locks at `path`, given its children.
+/// Like [`read`], for a caller that has already read the children of `path`.
 pub(crate) async fn among(
     client: &CuratorClient,
     path: &str,
@@ -161,7 +161,7 @@ async fn semaphore(
             children => children?,
         };
         for (_, mut entries) in queues(&children) {
-            // The holder of the semaphore's internal mutex waits for a lease.
+            // The holder of the semaphore's internal mutex holds no lease, but waits for one.
             entries.iter_mut().for_each(|entry| entry.holds = holds);
             contenders.extend(nodes(client, &directory, &entries).await?);
             used_up |= are_used_up(&entries);

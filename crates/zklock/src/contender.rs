@@ -181,10 +181,10 @@ pub(crate) fn names(contenders: impl IntoIterator<Item = Contender>) -> Option<S
     }
 }
 
-/// The most contenders that are named in a line.
+/// The maximum number of contenders named in a line.
 const MOST_NAMED: usize = 5;
 
-/// The most characters of a host or a label that are kept.
+/// The maximum number of characters kept of a host or a label.
 const LONGEST: usize = 1_000;
 
 fn shorten(text: &mut String) {
@@ -194,7 +194,7 @@ fn shorten(text: &mut String) {
     }
 }
 
-/// What Curator's `Revoker`, and `zklock revoke`, write over the data of the holder's node.
+/// The data that Curator's `Revoker` and `zklock revoke` write to the holder's node.
 const REVOKED: &[u8] = b"__REVOKE__";
 
 impl fmt::Display for Contender {

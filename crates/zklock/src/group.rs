@@ -18,9 +18,9 @@ use crate::processes::{self, Process};
 
 /// A process group.
 ///
-/// The kernel gives the number of a group to another process once the group has no process, and its
-/// leader has been waited for. So the group is known by more than its number: by its session, and
-/// by the start of its leader.
+/// The kernel may reuse the number of a group once the group has no process and its leader has been
+/// waited for. So a group is identified by its number, its session and the start time of its
+/// leader.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Group {
     number: i32,
@@ -31,13 +31,14 @@ pub(crate) struct Group {
 
 /// The signals that request termination.
 pub(crate) const DEADLY: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
-/// How often the known processes of a group are checked for their end.
+/// How often [`ended`](Group::ended) checks whether a known process of the group has ended.
 const END_INTERVAL: Duration = Duration::from_millis(20);
-/// How often the processes of a group are read again: some may have left it.
+/// How often [`ended`](Group::ended) reads the processes of the group again, because some may have
+/// left the group.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Group {
-    /// The group that a child process of this process leads, which has not been waited for.
+    /// The group that `leader` leads. `leader` is a child process that has not been waited for.
     pub(crate) fn led_by(leader: Pid) -> io::Result<Self> {
         let number = leader.as_raw_pid();
         let started = processes::one(number).map(|leader| leader.started);
@@ -56,8 +57,9 @@ impl Group {
         Pid::from_raw(self.number)
     }
 
-    /// Sends a signal to all processes of the group, if there are any. A signal that requests
-    /// termination is followed by CONT, as a stopped process handles it only when it continues.
+    /// Sends a signal to all processes of the group, if there are any. Sends CONT after a signal
+    /// that requests termination, because a stopped process handles the signal only when it
+    /// continues.
     pub(crate) fn signal(self, signal: Signal) {
         if self.is_gone() {
             return;
@@ -86,18 +88,18 @@ impl Group {
         }
     }
 
-    /// Whether a process of the group runs or is stopped. Processes that this one cannot see count
-    /// too.
+    /// Whether a process of the group is running or stopped. Also returns `true` if this process
+    /// cannot see the processes of the group.
     ///
-    /// zklock waits for the orphans of the group, so at the end the kernel knows no process of the
-    /// group. Only a zombie can remain whose parent has left the group and does not wait for it.
+    /// zklock reaps the orphans of the group, so in the end the group has no process. Only a zombie
+    /// can remain, if its parent has left the group and does not reap it.
     pub(crate) fn is_alive(self) -> bool {
         if self.is_gone() {
             return false;
         }
-        // A process can start another one and end while `/proc` is read, and so be a zombie whose
-        // child is not found. But then the next reading finds the child or one more zombie, as in
-        // the meantime this process waits for none.
+        // While `/proc` is read, a process can start a child and end, so that the read finds a
+        // zombie, but not its child. The second read then finds the child or one more zombie,
+        // because this process reaps no child in the meantime.
         let (Some(first), Some(second)) = (processes::all(), processes::all()) else {
             return true;
         };
@@ -108,7 +110,7 @@ impl Group {
         let ids =
             |all: &[Process]| -> Vec<i32> { self.members(all).map(|process| process.id).collect() };
         let found = ids(first);
-        // None is found if `/proc` hides the processes of other users.
+        // `found` is empty if `/proc` hides the processes of other users.
         !found.is_empty()
             && found == ids(second)
             && !self
@@ -117,7 +119,7 @@ impl Group {
                 .any(|process| process.is_alive)
     }
 
-    /// The processes of the group that this process is not permitted to signal, as they run as
+    /// The processes of the group that this process is not permitted to signal, because they run as
     /// another user.
     pub(crate) fn refusing(self) -> Vec<Process> {
         let all = processes::all().unwrap_or_default();
@@ -131,7 +133,8 @@ impl Group {
             .collect()
     }
 
-    /// Whether a child process may belong to the group: a process that this one cannot see may.
+    /// Whether a child process may belong to the group. Returns `true` for a process that this
+    /// process cannot see.
     pub(crate) fn may_have(self, process: Pid) -> bool {
         let process = processes::one(process.as_raw_pid());
         process.is_none_or(|process| self.members(&[process]).next().is_some())
@@ -150,11 +153,12 @@ impl Group {
                 .members(&all)
                 .find(|process| process.is_alive)
                 .and_then(|process| Pid::from_raw(process.id));
-            // None if it has ended in the meantime, or if the kernel is older than Linux 5.3.
+            // `None` if the process has ended in the meantime, or if the kernel is older than Linux
+            // 5.3.
             let living = living.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
             let begun = Instant::now();
-            // Reads all processes of the machine again only once this one has ended, or may have
-            // left the group.
+            // Reads all processes of the machine again only when the `living` process has ended, or
+            // may have left the group.
             while {
                 sleep(END_INTERVAL).await;
                 living.as_ref().is_some_and(is_running) && begun.elapsed() < CHECK_INTERVAL
@@ -162,7 +166,7 @@ impl Group {
         }
     }
 
-    /// The processes of the group, with zombies.
+    /// The processes of the group, including zombies.
     fn members(self, all: &[Process]) -> impl Iterator<Item = &Process> {
         all.iter()
             .filter(move |process| process.group == self.number && !self.is_other(process))

@@ -1,10 +1,10 @@
 //! A second process that stops the command when the lock is lost or in doubt, or when zklock itself
 //! was killed or stopped.
 //!
-//! The guardian reads orders from a pipe; the end of the pipe means that zklock has ended.
-//! [`Stopping`] computes when the guardian signals the command's process group, or, with `--on-lost
-//! ignore`, leaves it running. On a second pipe the guardian reports that it is ready, and that it
-//! has sent TERM or KILL; the end of that pipe means that it has ended.
+//! The guardian reads orders from a pipe; EOF means that zklock has ended. [`Stopping`] computes
+//! when the guardian signals the command's process group, or, with `--on-lost ignore`, leaves it
+//! running. On a second pipe, the guardian reports that it is ready, and that it has sent TERM or
+//! KILL; EOF there means that the guardian has ended.
 
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
@@ -27,7 +27,7 @@ use crate::stopping::{Step, Stopping};
 use crate::terminal::return_terminal;
 use crate::time::{Moment, now};
 
-/// What the guardian does, as its command line contains it.
+/// The task of the guardian, which its command line contains as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Duty {
     pub(crate) group: Group,
@@ -43,16 +43,16 @@ pub(crate) enum Order {
     Extend(Moment),
     /// The lock is lost, or a client has requested it.
     Stop,
-    /// The whole process group has ended.
+    /// The whole process group of the command has ended.
     Dismiss,
-    /// zklock has ended. Not sent, but the end of the pipe.
+    /// zklock has ended. This order is never sent: it stands for EOF on the pipe.
     Abandon,
 }
 
 /// The guardian, as seen by zklock.
 pub(crate) struct Guardian {
     pub(crate) process: Pid,
-    /// Whether zklock has waited for the process, so that its id may belong to another one.
+    /// Whether zklock has waited for the process, so that its id may belong to another process.
     pub(crate) is_waited_for: bool,
     orders: Sender,
     reports: Receiver,
@@ -75,10 +75,10 @@ impl Guardian {
             Failure::here(format!("cannot start the guardian of the command: {error}"))
         };
         let mut command = Command::new(this_program().map_err(failed)?);
-        // Under another name, so that `pkill zklock` does not end it.
+        // The name differs from zklock's, so that `pkill zklock` does not end the guardian.
         command.arg0("lock-guardian").arg("guard");
         command.arg(serde_json::to_string(duty).map_err(|error| failed(error.into()))?);
-        // In a separate process group, so that it gets no signals from the terminal.
+        // The guardian has a separate process group, so that it gets no signals from the terminal.
         command
             .process_group(0)
             .stdin(Stdio::piped())
@@ -176,7 +176,7 @@ pub(crate) fn guard(
             Step::Kill => {
                 report(HAS_STOPPED);
                 group.signal(Signal::KILL);
-                // zklock reports this while it runs.
+                // While zklock runs, zklock prints these processes.
                 if is_abandoned {
                     print_refusing(group);
                 }
@@ -197,7 +197,7 @@ pub(crate) fn guard(
                 return_terminal(group, zklock);
                 stopping.stop();
             }
-            // It is time for the next step, or for a look at the group.
+            // The timeout: the next step is due, or the group must be checked again.
             Err(_) => {}
         }
         if is_abandoned && group.is_gone() {

@@ -47,7 +47,7 @@ pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Fail
                 }
                 before = Some(found);
             }
-            // Outages are printed by the log of the connection.
+            // The connection log prints outages.
             Err(error) if list.watch && error.is_retryable() => step(error),
             Err(error) => return Err(error.into()),
         }
@@ -55,7 +55,7 @@ pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Fail
     }
 }
 
-/// A line of JSON for each lock that has changed, also for a lock whose contenders have left.
+/// A line of JSON for each lock that has changed, including locks whose contenders have all left.
 fn changes(
     path: &str,
     before: Option<&[LockContenders]>,
@@ -158,7 +158,7 @@ fn row(lock: &LockContenders, node: &Node) -> [String; 7] {
 #[derive(Serialize)]
 struct LockJson<'a> {
     path: &'a str,
-    /// `null` if there are no contenders, so that the kind is not known.
+    /// `null` if the lock has had no contenders: only their nodes show the kind.
     kind: Option<Kind>,
     used_up: bool,
     contenders: Vec<ContenderJson<'a>>,
@@ -177,7 +177,7 @@ struct ContenderJson<'a> {
     token: Option<i64>,
 }
 
-/// The line of a lock.
+/// The line of JSON for a lock.
 pub(crate) fn json_of_lock(lock: &LockContenders) -> Result<String, Failure> {
     let LockContenders {
         path,
@@ -194,7 +194,8 @@ pub(crate) fn json_of_lock(lock: &LockContenders) -> Result<String, Failure> {
     })
 }
 
-/// The line of a lock that has no contenders: of this kind, if it had any before.
+/// The line of JSON for a lock without contenders. `kind` is the kind that the lock had when it
+/// last had contenders.
 pub(crate) fn json_of_free_lock(path: &str, kind: Option<Kind>) -> Result<String, Failure> {
     json_line(&LockJson {
         path,

@@ -83,8 +83,8 @@ impl Lock {
         })
     }
 
-    /// The failure when the lock was not acquired in time. It names the holders, or who else was in
-    /// the way, if they can be read.
+    /// The failure when the lock was not acquired in time. Names the holders, or the first
+    /// contender in the queue if a lease was free, if they can be read.
     pub(crate) async fn not_acquired(&self, run: &Run) -> Failure {
         let participants = self.participants().await.unwrap_or_default();
         let (holders, waiters): (Vec<_>, Vec<_>) = participants
@@ -151,7 +151,7 @@ impl Held {
         }
     }
 
-    /// No other client can have the lock before this moment.
+    /// Until this moment, no other client can have the lock.
     pub(crate) fn valid_until(&self) -> ClockInstant {
         match self {
             Self::Guard(guard) => guard.valid_until(),

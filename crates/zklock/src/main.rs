@@ -57,8 +57,8 @@ fn main() -> ExitCode {
     finished(act(arguments), is_quiet)
 }
 
-/// Parses the command line. Prints its error, or the help that it asks for, and returns the exit
-/// code.
+/// Parses the command line. If it is invalid or asks for help, prints the error or the help, and
+/// returns the exit code.
 fn parsed<T: Parser>() -> Result<T, ExitCode> {
     T::try_parse().map_err(|error| {
         // Help is not an error.
@@ -72,7 +72,7 @@ fn parsed<T: Parser>() -> Result<T, ExitCode> {
     })
 }
 
-/// Waits for an action, and prints its failure, if it has one.
+/// Runs an action to its end. Prints its failure, if it has one.
 fn finished(action: impl Future<Output = Result<u8, Failure>>, is_quiet: bool) -> ExitCode {
     let runtime = signals::unblock()
         .and_then(|()| runtime().map_err(|error| Failure::here(format!("cannot start: {error}"))));
@@ -90,7 +90,8 @@ fn finished(action: impl Future<Output = Result<u8, Failure>>, is_quiet: bool) -
 }
 
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    // Tokio panics if it cannot start its thread, at the limit of processes.
+    // At the limit of processes, tokio would panic when it cannot start its thread; this thread
+    // reports an error instead.
     let _ = std::thread::Builder::new().spawn(|| {})?.join();
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -1,11 +1,11 @@
 //! Prints results on standard output, and messages and the waiting display on standard error.
 //!
-//! A panic would stop the command, so nothing here panics. A write can block for any time: after
-//! Ctrl-S on the terminal, or in a full pipe. So a separate thread writes messages and the display,
-//! and never blocks the thread that holds the lock.
+//! A panic would stop the command, so nothing here panics. A write can block arbitrarily long:
+//! after Ctrl-S on the terminal, or in a full pipe. So a separate thread writes messages and the
+//! display, and never blocks the thread that holds the lock.
 //!
-//! Text of other clients and of servers, such as their names, paths, data and errors, could control the
-//! terminal, or forge lines of zklock. So it is made printable.
+//! Text from other clients and from servers, such as names, paths, data and errors, could control
+//! the terminal, or forge lines of zklock. So it is made printable.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -44,8 +44,8 @@ pub(crate) fn print_usage_error(text: &str) {
     let _ = write_all(stderr(), &printable_lines(text));
 }
 
-/// Writes a text. If the output is non-blocking, as a process that shares it may have set it, waits
-/// until it takes more.
+/// Writes a text. If the output is non-blocking, because a process that shares it has set it so,
+/// waits until the output is writable.
 fn write_all(output: BorrowedFd<'_>, text: &str) -> io::Result<()> {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
@@ -66,7 +66,7 @@ fn write_all(output: BorrowedFd<'_>, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints a line for people on standard error, if it is open. It may contain a path or an error
+/// Prints a message on standard error, if it is open. The message may contain a path or an error
 /// that another client or a server has written. Does not block.
 pub(crate) fn print_message(line: impl Display) {
     let line = line.to_string().replace('\n', " ");
@@ -89,7 +89,7 @@ pub(crate) fn finish() {
     if !state.is_started
         && let Some(text) = state.pending.take()
     {
-        // At the limit of processes, no thread could be started.
+        // At the limit of processes, the thread could not be started.
         drop(state);
         let _ = write_all(stderr(), &text);
         return;
@@ -106,7 +106,7 @@ static MESSAGES: Messages = Messages {
     changed: Condvar::new(),
 };
 
-/// What is still to be written, shared with the thread that writes it.
+/// The text still to be written, shared with the thread that writes it.
 struct Messages {
     state: Mutex<State>,
     changed: Condvar,
@@ -150,7 +150,7 @@ impl Messages {
         self.changed.notify_all();
     }
 
-    /// Writes forever what is sent. An error, such as a closed terminal, drops the text.
+    /// Writes all messages, forever. After an error, such as on a closed terminal, drops the text.
     fn write(&self) {
         let mut state = self.lock();
         loop {
@@ -301,7 +301,8 @@ pub(crate) fn printable_lines(text: &str) -> String {
     lines
 }
 
-/// These characters, without those that a terminal interprets, and with few marks on one character.
+/// Replaces the characters that a terminal interprets, and the marks beyond [`MOST_MARKS`] on one
+/// character.
 fn replaced(text: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
     text.scan(0, |marks, c| {
         *marks = if is_mark(c) { *marks + 1 } else { 0 };
@@ -314,7 +315,7 @@ fn replaced(text: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
     })
 }
 
-/// JSON of the same meaning without characters that a terminal interprets: as `\u` and four digits.
+/// The same JSON, with the characters that a terminal interprets escaped as `\u` and four digits.
 pub(crate) fn printable_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
@@ -330,9 +331,9 @@ pub(crate) fn printable_json(json: &str) -> String {
     text
 }
 
-/// Whether this character is drawn onto the one before it. Many of them cover the lines around it.
-/// These are the blocks that are for all scripts; the marks of a single script are few on one
-/// character.
+/// Whether this character is a mark that is drawn onto the character before it. Many marks would
+/// cover the lines around the character. These are the blocks for all scripts; a single script has
+/// few marks on one character.
 fn is_mark(c: char) -> bool {
     matches!(c,
         '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}'

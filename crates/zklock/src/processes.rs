@@ -28,7 +28,7 @@ pub(crate) fn all() -> Option<Vec<Process>> {
     if !is_ours() {
         return None;
     }
-    // Not `self`, which is one of them.
+    // Skips `self`: that process is also listed by its id.
     let is_process = |name: &OsStr| {
         name.to_str()
             .is_some_and(|name| name.parse::<i32>().is_ok())

@@ -47,8 +47,8 @@ pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failur
     let this = Contender::this(run.label.clone());
     let wait = longest_wait(run);
     let deadline = wait.map_or(Deadline::NEVER, Deadline::after);
-    // Before signals are received: a FIFO or a file system may block for any time, and a signal
-    // then ends zklock.
+    // Read before zklock handles signals: a FIFO or a file system may block arbitrarily long, and a
+    // signal still ends zklock meanwhile.
     let mut settings = connection.settings()?;
     settings.connect_timeout = connect_timeout(settings.connect_timeout, wait);
     let mut signals = Signals::new()?;
@@ -133,7 +133,7 @@ async fn hold(
         match released.unwrap_or(Ok(())) {
             Ok(()) => {}
             Err(Error::Lost(_)) if is_kept => {}
-            // At the end of the command, the lease was valid.
+            // The lease was still valid when the command ended.
             Err(Error::Lost(lost)) if matches!(lost.reason, LossReason::SessionLost(_)) => {
                 print_message(format_args!(
                     "{} could not be released, and is lost after the command has ended: {}",
@@ -155,9 +155,9 @@ async fn hold(
     }
 }
 
-/// Keeps the lock of a command that has ended, for the rest of `--at-least`: until a signal, a
-/// request by another client, or a loss. None of them changes the exit code, as the command has
-/// ended while the lock was held. Returns whether it was kept at all.
+/// Keeps the lock for the rest of `--at-least` after the command has ended: until a signal, a
+/// request by another client, or a loss. None of these changes the exit code, because the command
+/// ended while the lock was held. Returns whether any of `--at-least` was left.
 async fn keep(run: &Run, held: &Held, rest: Duration, signals: &mut Signals) -> bool {
     let paths = run.lock.join(", ");
     if rest.is_zero() {
@@ -190,7 +190,7 @@ async fn lead(
     let [path] = run.lock.as_slice() else {
         return Err(Failure::here("pass one --lock with --leader"));
     };
-    // A leader waits for ever.
+    // A leader waits without a limit, so the exit code is never 121, and warnings can be printed.
     set_quiet(false);
     let mut pause = PAUSES.0;
     loop {
@@ -202,7 +202,7 @@ async fn lead(
         let begun = Instant::now();
         print_message(format_args!("leading {path}, token {}", held.token()));
         let outcome = run_guarded(run, client, &held, grace, signals).await;
-        // Errors are ignored: a lost term needs no release.
+        // Errors are ignored, because a lost term needs no release.
         let _ = signals.unless_deadly(held.release()).await;
         match outcome {
             Ok(Some(status)) if signals.has_deadly || CANNOT_RUN.contains(&code(status)) => {

@@ -72,20 +72,20 @@ pub(crate) async fn run_guarded(
     let mut guardian = match Guardian::start(&duty).await {
         Ok(guardian) => guardian,
         Err(failure) => {
-            // The process exits, as it does not get its byte; KILL in case it is stopped.
+            // Without its byte, the process exits. KILL ends the process even if it is stopped.
             drop(gate);
             group.signal(Signal::KILL);
             loop {
                 tokio::select! {
                     () = &mut ending => return Err(failure),
-                    // Waits for the process.
+                    // `next` reaps the process.
                     _ = signals.next() => {}
                 }
             }
         }
     };
     if held.valid_until().has_passed() {
-        // zklock was suspended in the meantime: the command is killed before it starts.
+        // zklock was suspended in the meantime, so the command is killed before it starts.
         group.signal(Signal::KILL);
     }
     step(format_args!(
@@ -104,7 +104,7 @@ pub(crate) async fn run_guarded(
         } else {
             grace.period
         };
-    // The session of the lock; if there is another, the lock is lost.
+    // The current session is the lock's session: with another session, the lock is lost.
     let since_reply = || {
         client.current_session().map_or(Duration::MAX, |session| {
             ClockInstant::now().saturating_duration_since(session.lease().last_reply())

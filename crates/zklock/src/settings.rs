@@ -80,7 +80,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_millis(2);
 /// The longest time that the client accepts for one attempt to connect.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(24 * 60 * 60);
-/// For the commands that read many nodes.
+/// Enough for the commands that read many nodes.
 const REQUESTS_IN_FLIGHT: usize = 64;
 
 /// The merged settings.
@@ -93,7 +93,7 @@ pub(crate) struct Settings {
     file: Connection,
 }
 
-/// Parses the words of the configuration file.
+/// Parses a transport's name as the configuration file does.
 fn parse_transport(text: &str) -> Result<Transport, UnknownWord> {
     Transport::deserialize(text.into_deserializer())
 }
@@ -176,7 +176,7 @@ impl Settings {
         Ok(client)
     }
 
-    /// `this` is written into the nodes of this process.
+    /// The builder of the client. The data of `this` are written into the nodes of this process.
     pub(crate) fn builder(&self, this: &Contender) -> Result<CuratorClientBuilder, Failure> {
         // Attempts start in the first half of the timeout; the last of them can use the second
         // half.
@@ -217,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    /// The transport of a client with this file and this option.
+    /// The transport of a client with this configuration file and this option.
     fn transport(file: &str, option: Option<Transport>) -> String {
         let connect = Some("zk1".to_owned());
         let config = Some(file.into());

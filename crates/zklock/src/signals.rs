@@ -36,27 +36,27 @@ pub(crate) enum Event {
     Stopped(Pid, i32),
 }
 
-/// Receives signals, and waits for all child processes, also for the orphans that zklock
+/// Receives signals, and waits for all child processes, including the orphans that zklock
 /// [adopts](adopt_orphans).
 pub(crate) struct Signals {
     received: stream::BoxStream<'static, Signal>,
     /// Whether any received signal requests termination.
     pub(crate) has_deadly: bool,
-    /// The signal that was probably typed for a command that had the terminal, and so has not
-    /// reached zklock's process group.
+    /// A signal that was probably typed while the command had the terminal, so that zklock's
+    /// process group has not received it.
     typed: Option<Signal>,
 }
 
 /// Makes this process the parent of the orphans among its descendants, so that it waits for them.
 pub(crate) fn adopt_orphans() {
-    // Only Linux has this. Process 1 adopts them anyway.
+    // Only Linux has this call. Process 1 adopts orphans without it.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(getpid()));
 }
 
-/// Unblocks all signals that the process which started this one has blocked, for this thread and
-/// those that it starts. Blocks TTOU: zklock prints on its terminal, and takes the terminal back,
-/// also in the background.
+/// Unblocks, for this thread and the threads that it starts, all signals that the parent process
+/// has blocked. Blocks TTOU, because zklock prints on its terminal, and takes the terminal back,
+/// even in the background.
 pub(crate) fn unblock() -> Result<(), Failure> {
     let mut blocked = SigSet::empty();
     blocked.add(Blocked::SIGTTOU);
@@ -140,8 +140,8 @@ impl Signals {
 const ENDING_SCRIPTS: [Signal; 2] = [Signal::INT, Signal::QUIT];
 
 impl Signals {
-    /// Notes how a command that had the terminal has ended: perhaps by Ctrl-C, which is for the
-    /// whole job.
+    /// Records the signal that has ended a command that had the terminal. The signal may come from
+    /// Ctrl-C, which is for the whole job.
     pub(crate) fn note_typed(&mut self, status: Option<ExitStatus>) {
         if !self.has_deadly
             && let Some(typed) = ENDING_SCRIPTS
@@ -166,7 +166,7 @@ impl Signals {
         if self.typed.is_some() && !is_alone() {
             let _ = kill_current_process_group(signal);
         }
-        // Only another program has the default action of the signal again.
+        // This process handles the signal; only a new program has its default action again.
         let Ok(program) = this_program() else { return };
         let _ = Command::new(program)
             .arg0("zklock")
@@ -176,8 +176,8 @@ impl Signals {
     }
 }
 
-/// In the program that ends for zklock: ends by the signal. Returns the exit code if this process
-/// ignores the signal.
+/// Ends this process by the signal. Called in the program that ends for zklock. Returns the exit
+/// code if this process ignores the signal.
 pub(crate) fn end_by(signal: i32) -> u8 {
     #[cfg(target_os = "linux")]
     // No core dump of zklock.

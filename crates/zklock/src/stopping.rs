@@ -10,10 +10,10 @@ use crate::time::{Moment, text};
 
 /// The grace period, the margin before the end of the lease, and the interval of the checks.
 ///
-/// A session whose probes are answered has at least 5/12 of its timeout left, also through a short
+/// A session whose probes are answered has at least 5/12 of its timeout left, even through a short
 /// reconnect (see `SessionLease::probe_interval`). The guardian learns of a longer lease at the
-/// next check. So a command is not stopped as long as period, margin and interval together are less
-/// than that.
+/// next check. So a command is not stopped as long as the period, the margin and the interval add
+/// up to less than 5/12 of the timeout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grace {
     pub(crate) period: Duration,
@@ -36,8 +36,8 @@ impl Grace {
     /// The longest default period.
     const LONGEST_DEFAULT: Duration = Duration::from_secs(10);
 
-    /// For the session timeout that the servers have granted. The default period is a sixth of it,
-    /// at most 10 s. Fails if `period` is too long for it.
+    /// `timeout` is the session timeout that the servers have granted. The default period is a
+    /// sixth of the timeout, at most 10 s. Fails if `period` is too long for the timeout.
     pub(crate) fn new(period: Option<Duration>, timeout: Duration) -> Result<Self, Failure> {
         let most = timeout.mul_f64(0.3);
         let period = match period {
@@ -60,15 +60,15 @@ impl Grace {
         })
     }
 
-    /// The doubt about a session whose lease lasts for `left`, and whose last reply has arrived
-    /// `since_reply` ago. `before_stop` is what is left of the lease when the command is stopped.
+    /// The doubt about a session whose lease lasts for `left`, and whose last reply arrived
+    /// `since_reply` ago. `before_stop` is the rest of the lease when the command is stopped.
     pub(crate) fn doubt(
         &self,
         left: Duration,
         since_reply: Duration,
         before_stop: Duration,
     ) -> Option<Doubt> {
-        // Four checks before the stop, but not while replies are fast.
+        // The doubt begins four checks before the stop, but never while replies are fast.
         let warning = (before_stop + 4 * self.tick).min(self.timeout * 5 / 12);
         // A probe is sent every sixth of the timeout.
         let is_silent = since_reply > self.timeout / 6 + self.timeout / 24;
@@ -178,9 +178,9 @@ impl Stopping {
 mod tests {
     use super::*;
 
-    /// What is left of the lease of a healthy session at a time, in 480ths of its timeout: replies
-    /// extend it every 80 parts, and take at most 10. A connection that is replaced at `reconnect`
-    /// extends it to 15/16.
+    /// The rest of a healthy session's lease at `time`, in 480ths of the session timeout. Each
+    /// reply takes at most 10 parts, and the replies extend the lease every 80 parts. A connection
+    /// that is replaced at `reconnect` extends the lease to 15/16.
     fn left(time: u32, reconnect: u32) -> u32 {
         let unbroken = |since: u32, first: u32| first - since % 80;
         match time.checked_sub(reconnect) {
@@ -210,8 +210,8 @@ mod tests {
                 };
                 let mut stopping = new(0);
                 for time in 0..960 {
-                    // zklock checks every 40th of the timeout, and the guardian reads the clock at
-                    // any time.
+                    // zklock checks every 40th of the timeout; the guardian may read the clock at
+                    // any moment.
                     if time % 12 == check {
                         stopping.valid_until = at(time + left(time, reconnect));
                     }

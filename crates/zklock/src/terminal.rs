@@ -25,7 +25,7 @@ enum Answer {
     Wait,
     /// Stop zklock too: a shell continues both.
     Suspend,
-    /// Continue it, as no shell would.
+    /// Continue it, because no shell would.
     Continue,
     /// Send HUP and CONT, as the kernel does to stopped processes when there is no shell left to
     /// continue them.
@@ -58,7 +58,7 @@ fn answer(stopped_by: i32, owner: Owner, is_continuable: bool) -> Answer {
                 Answer::Continue
             }
         }
-        // So does a command that is a zklock itself, whose command was stopped.
+        // A nested zklock also stops itself with STOP, after its own command was stopped.
         Owner::Command if is(Signal::STOP) && is_continuable => Answer::Suspend,
         _ if is(Signal::STOP) => Answer::Leave,
         Owner::Zklock | Owner::Command => Answer::GiveTerminal,
@@ -154,7 +154,7 @@ impl Terminal {
         let is_running = self.command.is_leader_running();
         self.command.signal(Signal::TSTP);
         if !is_running {
-            // Nothing reports the stop of the other processes.
+            // The leader is not running, so no event will report that the other processes stop.
             self.suspend(Signal::TSTP.as_raw());
         }
     }
@@ -184,8 +184,8 @@ impl Terminal {
         }
     }
 
-    /// Takes the terminal back if the command has it, or an orphan of it, or a group that no longer
-    /// exists. Returns whether it had.
+    /// Takes the terminal back if the command has it, or if an orphan of the command or a group
+    /// that no longer exists has it. Returns whether the terminal was taken back.
     pub(crate) fn take_back(&mut self) -> bool {
         if self.state != State::Given {
             return false;
@@ -209,14 +209,13 @@ impl Terminal {
         } else if by == Signal::STOP.as_raw() {
             print_message("the command was stopped by STOP; continue with `fg`");
         }
-        // The message explains the stop.
+        // Written before zklock stops, because the message explains the stop.
         print::finish();
         self.state = State::Suspended {
             had_terminal: self.take_back(),
         };
         if needs_terminal && !is_ignored(Signal::TTIN) {
-            // Not STOP: it signals to a zklock whose command this one is that the terminal is
-            // needed.
+            // TTIN rather than STOP: it tells an outer zklock that its command needs the terminal.
             let _ = kill_current_process_group(Signal::TTIN);
             return;
         }

@@ -1,7 +1,7 @@
 //! `zklock tree`: prints the locks below a node.
 //!
-//! Many directories are read at the same time, those that are printed next first. What was read too
-//! early waits for its place in the order.
+//! Many directories are read concurrently, starting with the ones that are printed next. The lines
+//! of a directory that is read early wait for their turn to be printed.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -17,16 +17,17 @@ use crate::failure::{Code, Failure};
 use crate::list::{json_of_lock, line};
 use crate::print::{print, print_message};
 
-/// How many directories are read at a time.
+/// The maximum number of directories that are read concurrently.
 const AT_ONCE: usize = 64;
-/// The most directories of locks that wait to be printed, unless the next one is still to be read.
+/// The maximum number of directories of locks that wait to be printed. A directory that is printed
+/// before all of them is read even beyond this number.
 const MOST_READ: usize = 1_000;
 /// The most unreadable nodes that are named.
 const MOST_NAMED: usize = 10;
 
-/// Prints a line for each lock below a node, and the nodes that it is not permitted to read.
-/// Returns the exit code: whether there are locks, or [`Code::NoConnection`] if only unreadable
-/// nodes can have locks.
+/// Prints a line for each lock below a node, and the nodes that this client is not permitted to
+/// read. Returns the exit code: whether there are locks, or [`Code::NoConnection`] if only
+/// unreadable nodes can have locks.
 pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Failure> {
     let mut search = Search::at(&tree.root);
     let mut reading = FuturesUnordered::new();
@@ -107,7 +108,8 @@ struct Visited {
     below: Vec<String>,
 }
 
-/// Reads a directory; `None` without the permission. A directory that was deleted is empty.
+/// Reads a directory; `None` if this client is not permitted to. A directory that was deleted is
+/// empty.
 async fn visit(client: &CuratorClient, path: &str) -> Result<Option<Visited>, Failure> {
     let names = match client.get_children(path).await {
         Err(ClientError::NoNode { .. }) => Vec::new(),
@@ -132,7 +134,7 @@ async fn visit(client: &CuratorClient, path: &str) -> Result<Option<Visited>, Fa
     Ok(Some(Visited { found, below }))
 }
 
-/// The order of a search: each node before its children, and these by their names.
+/// The order of a search: each node before its children, and children by name.
 #[derive(Default)]
 struct Search {
     waiting: BTreeSet<Place>,
@@ -149,7 +151,8 @@ impl Search {
         }
     }
 
-    /// The directory to read next; `None` if there is none, or if enough was read before its turn.
+    /// The directory to read next; `None` if there is none, or if enough directories wait for their
+    /// turn to be printed.
     fn start(&mut self) -> Option<String> {
         let next = self.waiting.first()?;
         if self.read.len() >= MOST_READ
@@ -165,7 +168,7 @@ impl Search {
         Some(next.0)
     }
 
-    /// The directory was read.
+    /// Records the lines and the children of a directory that was read.
     fn finish(&mut self, path: String, lines: String, below: Vec<String>) {
         let place = Place(path);
         self.reading.remove(&place);

@@ -16,7 +16,7 @@ use crate::time::text;
 /// The time before the first display: enough to acquire a free lock.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
-/// The width of a terminal that does not report it.
+/// The width assumed for a terminal that does not report its width.
 const DEFAULT_WIDTH: u16 = 80;
 
 /// Updates one line of the terminal until dropped.
@@ -45,8 +45,9 @@ pub(crate) async fn show(lock: &Lock, client: &CuratorClient, paths: &[String]) 
     }
 }
 
-/// The holders, and the place of this process among the waiters, if it is known. With several
-/// locks, this process may already hold some of them, and the place is that in the longest queue.
+/// The holders, and the place of this process among the waiters, if the place is known. With
+/// several locks, this process may already hold some of them, and the place is the one in the
+/// longest queue.
 fn summary(
     participants: &[Participant],
     is_this: impl Fn(&Participant) -> bool,
@@ -96,8 +97,8 @@ fn width() -> usize {
     usize::from(if width == 0 { DEFAULT_WIDTH } else { width })
 }
 
-/// A line that fits into the terminal, because a wrapped line could not be overwritten: the start
-/// is cut before the end.
+/// Cuts a line to fit into the terminal, because a wrapped line could not be overwritten: cuts the
+/// start before the end.
 fn fitted(start: &str, end: &str, width: usize) -> String {
     // The last column stays free: some terminals wrap after it.
     let left = width.saturating_sub(1);

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::print::{SENTENCE, print, printable, step};
 use crate::settings::{Connection, Settings};
 
-/// What was measured.
+/// The results of all measurements.
 pub(crate) struct Measurements {
     servers: Vec<Server>,
     /// How far the leader's clock is ahead of this machine's, in milliseconds, by the stat of a
@@ -29,7 +29,7 @@ pub(crate) struct Measurements {
 /// A server of the connect string, and what was measured, or why the server cannot be used.
 type Server = (String, Result<ServerMeasurement, String>);
 
-/// What was measured of a server.
+/// The results of the measurements of one server.
 pub(crate) struct ServerMeasurement {
     requested: Duration,
     granted: Duration,

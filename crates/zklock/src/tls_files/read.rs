@@ -107,18 +107,18 @@ impl Texts {
     }
 }
 
-/// Decides what follows from the files at each check.
+/// Decides at each check whether to use the files that were read, or to report a failure.
 struct Reload {
     used: Texts,
-    /// The failure of the previous check, and for how many checks it has been the same.
+    /// The failure of the previous check, and the number of consecutive checks with this failure.
     failure: Option<(String, u64)>,
 }
 
 impl Reload {
     /// Returns the new options when the files have changed, or a failure to report.
     ///
-    /// A certificate and its key are replaced one after the other, so a failure is reported when
-    /// the second check has the same.
+    /// A certificate and its key are replaced one after the other, so a failure is reported only
+    /// when the second consecutive check has the same failure.
     fn check(&mut self, read: Result<Texts, Failure>) -> Option<Result<TlsOptions, String>> {
         if read.as_ref().is_ok_and(|texts| *texts == self.used) {
             self.failure = None;
