@@ -48,7 +48,7 @@ async fn options_after_the_first_word_belong_to_the_command() {
             "{words:?}"
         );
     }
-    // After `--`, the first word is a command, also if it looks like an option.
+    // After `--`, the first word is a command, even if it looks like an option.
     for command in ["-v", "--help", ""] {
         let printed = printed_words(&format!("run --lock {lock} --"), &[command]).await;
         assert_eq!(
@@ -78,7 +78,7 @@ async fn a_mistake_in_the_options_is_named_with_what_was_probably_meant() {
             "a similar argument exists: '--at-least'",
         ),
         ("docter", "a similar subcommand exists: 'doctor'"),
-        // Not the internal ones.
+        // Internal subcommands are not suggested.
         ("gaurd /x", "unrecognized subcommand 'gaurd'\n\nUsage:"),
         (
             "run --lock /x --wait -1s true",
@@ -278,7 +278,7 @@ async fn verbose_prints_each_step_with_its_time() {
         assert!(step.starts_with(&expected), "{step:?}, not {expected:?}");
     }
     assert_eq!(steps.next(), None);
-    // A failure has the time too.
+    // With `-v`, the message of a failure begins with the time.
     let failure = crate::support::printed("ls relative -v", None).await.error;
     assert!(failure.lines().last().unwrap().contains("Z "), "{failure}");
 }
@@ -333,7 +333,7 @@ async fn the_manual_page_names_each_option_and_is_well_formed() {
         plain.contains("the ZOOKEEPER_CONNECT environment variable"),
         "{plain}"
     );
-    // Lines keep their columns: the table of exit codes.
+    // Lines keep their columns, for example in the table of exit codes.
     assert!(
         plain.contains("\n  121  the lock was not acquired in time"),
         "{plain}"

@@ -39,7 +39,7 @@ async fn the_default_file_is_read_unless_another_one_or_none_is_named() {
         ("ZKLOCK_CONFIG", None),
     ])
     .await;
-    // There are no locks.
+    // `tree` finds no locks.
     assert_eq!(
         (tried.code, tried.error.as_str()),
         (Some(1), ""),
@@ -151,7 +151,7 @@ async fn a_fifo_is_no_default_file_but_can_be_named_and_a_signal_ends_zklock_tha
     );
     let named = home.path().join("named");
     fifo(&named).await;
-    // Returns when zklock has opened the FIFO.
+    // Starts zklock, and returns when zklock has opened the FIFO.
     let start = async || -> (Child, std::fs::File) {
         let mut run = zklock("", &format!("run --lock {}", path("fifo")), Some("exit 4"));
         let run = run.env("ZKLOCK_CONFIG", &named).spawn().unwrap();

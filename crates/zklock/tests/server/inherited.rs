@@ -89,7 +89,7 @@ async fn a_command_inherits_no_file_of_zklock() {
     assert_eq!((with.code, with.out), (Some(0), without.out));
 }
 
-/// As with `sudo`. Only root can start a process as another user.
+/// The command starts a process of another user, as `sudo` would. Only root can do so.
 #[tokio::test]
 async fn a_process_of_another_user_that_cannot_be_stopped_is_named() {
     if !geteuid().is_root() {
@@ -183,8 +183,8 @@ async fn zklock_says_that_it_cannot_start_at_the_limit_of_processes() {
 
 /// Copies the program to where another user can execute it.
 async fn copy_zklock(to: &Path) {
-    // Not in this process: another test could start a process in the meantime, which inherits the
-    // file open for writing, and then the file cannot be executed.
+    // `cp` makes the copy: if this process did, a process that another test starts meanwhile would
+    // inherit the file open for writing, and the file could not be executed.
     let copied = Command::new("cp")
         .arg(env!("CARGO_BIN_EXE_zklock"))
         .arg(to)

@@ -46,11 +46,12 @@ async fn a_cut_off_leader_is_replaced_and_leads_again_later() {
     assert!(!runs(process));
     let before = starts(&notes, "first");
     proxy.refuse(false).unwrap();
-    // The first one leads again when the second one has ended.
+    // The first zklock leads again when the second zklock has ended.
     signal(&second, Signal::TERM);
     assert_eq!(finished(second).await.code, Some(143));
     within(PATIENCE, until(async || starts(&notes, "first") > before)).await;
-    // Its exit code depends on whether a busy machine lets its short session expire again.
+    // The exit code of the first zklock depends on whether a busy machine lets its short session
+    // expire again.
     signal(&first, Signal::TERM);
     within(PATIENCE, finished(first)).await;
 }

@@ -255,7 +255,7 @@ async fn a_command_ends_without_its_guardian_and_after_a_deletion_although_the_g
     }
 }
 
-/// The command ends before zklock detects the deletion.
+/// The command ends after the lock was lost, but before zklock detects the loss.
 #[tokio::test]
 async fn a_loss_detected_at_the_release_exits_with_the_code_of_a_loss() {
     let lock = path("noticed-late");
@@ -290,13 +290,13 @@ async fn ended_while_cut_off(
     (child, stderr)
 }
 
-/// As with `docker stop` during an outage.
+/// `docker stop` sends such a signal, here during an outage.
 #[tokio::test]
 async fn a_signal_ends_the_wait_for_the_release() {
     let proxy = proxy().await;
     let (mut child, mut stderr) = ended_while_cut_off("release", &proxy).await;
     let process = Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
-    // The first one ends the release, and the second one the close of the session.
+    // The first signal ends the release, and the second signal ends the close of the session.
     soon(until(async || {
         kill_process(process, Signal::TERM).is_err() || child.try_wait().unwrap().is_some()
     }))
@@ -381,7 +381,8 @@ async fn on_lost_kill_kills_the_command_and_on_lost_ignore_leaves_it_running() {
             (is_left, false),
             "{on_lost}"
         );
-        // Open until here, because a command that is not killed ends at the end of its input.
+        // The input stays open until here, because a command that is not killed ends at the end of
+        // its input.
         drop(stdin);
     }
 }

@@ -1,5 +1,6 @@
 //! The built program on a server, embedded or real: its output, its exit codes, and the nodes and
-//! processes that it leaves. In real time, as processes and terminals have no simulation.
+//! processes that it leaves. Runs in real time, because processes and terminals cannot be
+//! simulated.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

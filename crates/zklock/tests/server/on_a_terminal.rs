@@ -46,7 +46,7 @@ async fn until_given(terminal: &PseudoTerminal, before: Option<Pid>) {
 #[tokio::test]
 async fn a_command_that_reads_from_its_terminal_gets_it_and_gives_it_back() {
     let terminal = PseudoTerminal::new();
-    // A script without job control, which reads from the terminal itself afterwards.
+    // A script without job control. After the command, the script itself reads from the terminal.
     let child = on_by(
         &terminal,
         r#""$0" "$@"; read line </dev/tty; echo then=$line"#,
@@ -125,8 +125,8 @@ async fn a_command_that_stops_itself_when_it_needs_the_terminal_gets_it() {
     assert_eq!(finished(child).await.code, Some(0));
 }
 
-/// Ctrl-C is for the whole job, also if only the command has the terminal, and if the command is a
-/// zklock.
+/// Ctrl-C is for the whole job, even if only the command has the terminal, and even if the command
+/// is a zklock.
 #[tokio::test]
 async fn ctrl_c_ends_the_script_that_runs_the_command() {
     let server = TestingServer::shared().await;
@@ -200,7 +200,7 @@ async fn ctrl_c_ends_a_leader() {
     );
 }
 
-/// As in a script that ignores the signal to clean up.
+/// A script may ignore the signal in this way while it cleans up.
 #[tokio::test]
 async fn a_command_that_dies_of_a_signal_that_zklock_ignores_does_not_leave_the_lock_held() {
     let terminal = PseudoTerminal::new();
@@ -230,7 +230,7 @@ async fn a_command_that_dies_of_a_signal_that_zklock_ignores_does_not_leave_the_
     );
 }
 
-/// As from `kill`: the signal was not typed.
+/// The signal comes from `kill`: it was not typed.
 #[tokio::test]
 async fn a_signal_to_zklock_does_not_reach_the_script_that_runs_it() {
     let terminal = PseudoTerminal::new();
@@ -273,7 +273,7 @@ async fn the_terminal_of_a_killed_zklock_returns_to_its_script() {
     assert_eq!(finished(child).await.code, Some(0));
 }
 
-/// In a script without job control, both are in one process group.
+/// In a script without job control, both zklocks are in one process group.
 #[tokio::test]
 async fn a_command_waits_for_the_terminal_while_the_command_of_another_zklock_has_it() {
     let terminal = PseudoTerminal::new();
@@ -308,7 +308,7 @@ async fn a_command_waits_for_the_terminal_while_the_command_of_another_zklock_ha
     assert_eq!(finished(child).await.code, Some(0));
 }
 
-/// As with `stty tostop`.
+/// `stty tostop` sets the terminal to do so.
 #[tokio::test]
 async fn a_command_may_print_on_a_terminal_that_stops_background_programs() {
     let terminal = PseudoTerminal::new();
@@ -323,7 +323,8 @@ async fn a_command_may_print_on_a_terminal_that_stops_background_programs() {
     assert_eq!(finished(child).await.code, Some(0));
 }
 
-/// No shell could continue zklock, so that it would hold the lock for as long as its machine runs.
+/// No shell could continue zklock, so a stopped zklock would hold the lock for as long as the
+/// machine runs.
 #[tokio::test]
 async fn ctrl_z_without_a_shell_stops_neither_the_command_nor_zklock() {
     let terminal = PseudoTerminal::new();
@@ -400,7 +401,7 @@ async fn a_shell_suspends_and_continues_a_command_that_has_the_terminal() {
         .await;
         soon(until(async || terminal.owner() == before)).await;
         terminal.type_text("fg\n");
-        // Before the command continues, the key would do nothing.
+        // The key has no effect before the command continues.
         soon(until(async || {
             terminal.owner() == Some(command) && state(command) != Some('T')
         }))
@@ -410,7 +411,7 @@ async fn a_shell_suspends_and_continues_a_command_that_has_the_terminal() {
     terminal.shows("got=secret").await;
 }
 
-/// The command of the first zklock is another one.
+/// The command of the first zklock is another zklock.
 #[tokio::test]
 async fn a_shell_suspends_and_continues_a_lock_within_a_lock() {
     let terminal = PseudoTerminal::new();
@@ -462,7 +463,7 @@ async fn a_shell_suspends_a_command_that_has_not_used_the_terminal_and_continues
     terminal.shows("ended").await;
 }
 
-/// In the meantime, the terminal has become the shell's.
+/// The terminal belongs to the shell again when the command ends.
 #[tokio::test]
 async fn the_terminal_is_not_taken_from_a_shell_at_the_end_of_a_command_in_the_background() {
     let terminal = PseudoTerminal::new();
@@ -586,7 +587,7 @@ async fn a_shell_suspends_and_continues_a_waiter() {
     terminal.shows("\nentered").await;
 }
 
-/// As with `zklock run .. | less`.
+/// In `zklock run .. | less`, for example, `less` needs the terminal.
 #[tokio::test]
 async fn the_terminal_stays_with_the_job_as_long_as_the_command_does_not_need_it() {
     let terminal = PseudoTerminal::new();
@@ -602,7 +603,7 @@ async fn the_terminal_stays_with_the_job_as_long_as_the_command_does_not_need_it
     terminal.shows("one\r\ntwo").await;
 }
 
-/// The kernel does so with stopped processes of a session whose shell has ended.
+/// The kernel hangs up the stopped processes of a session whose shell has ended, too.
 #[tokio::test]
 async fn a_command_that_reads_from_the_terminal_where_no_shell_can_continue_it_is_hung_up() {
     let terminal = PseudoTerminal::new();

@@ -76,7 +76,7 @@ async fn ctrl_z_does_not_stop_a_command_of_process_one() {
     assert_eq!(finished(child).await.code, Some(0));
 }
 
-/// `/proc` shows the processes of another namespace.
+/// Here, `/proc` shows the processes of another PID namespace.
 #[tokio::test]
 async fn a_command_that_reads_from_its_terminal_gets_it_without_proc() {
     if !has_namespaces().await {
@@ -101,7 +101,7 @@ async fn a_command_that_reads_from_its_terminal_gets_it_without_proc() {
     assert_eq!(finished(child).await.code, Some(0));
 }
 
-/// The command ends in the grace period after the death of zklock, and another process gets its
+/// The command ends in the grace period after zklock was killed, and another process group gets its
 /// number.
 #[tokio::test]
 async fn a_guardian_does_not_kill_another_process_group_with_the_same_number() {
@@ -121,8 +121,8 @@ async fn a_guardian_does_not_kill_another_process_group_with_the_same_number() {
             notes.file("group").display()
         )),
     );
-    // With `stopped`, the guardian is stopped from before the death of zklock until the end of the
-    // lease, when it follows the orders that it has not read yet.
+    // If `stopped` is `yes`, the guardian is stopped before zklock is killed, and continued after
+    // the lease has ended; then the guardian follows the orders that it has not read yet.
     let script = r#"
         notes=$0; stopped=$1; shift
         "$@" & zklock=$!

@@ -53,8 +53,7 @@ impl PseudoTerminal {
         let shown = Arc::new(Mutex::new(String::new()));
         let mut output = controller.try_clone().unwrap();
         let collected = shown.clone();
-        // The thread ends at the end of the terminal: with an error when no process has it open any
-        // more.
+        // The thread ends when no process has the terminal open any more: the read then fails.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut bytes) {
@@ -123,7 +122,7 @@ impl PseudoTerminal {
     }
 }
 
-/// The same command, with these words before it: a program that executes it.
+/// The command with these words before it, which are a program that executes the command.
 pub(crate) fn executed_by(words: &[&str], command: &Command) -> Command {
     let command = command.as_std();
     let mut wrapped = Command::new(words[0]);

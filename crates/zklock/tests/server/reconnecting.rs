@@ -11,7 +11,7 @@ use crate::support::{PATIENCE, finished, path, proxy, reading};
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The cuts are at different points between two probes. The lease is shortest a third of the
-/// session timeout later, before the second probe over the new connection is answered.
+/// session timeout after the cut, just before the second probe over the new connection is answered.
 #[tokio::test]
 async fn a_reconnect_at_any_time_does_not_stop_a_command_with_the_default_grace_period() {
     join_all([2, 4, 6].map(cut_after)).await;
@@ -31,7 +31,7 @@ async fn cut_after(eighths: u32) {
     tokio::time::sleep(SESSION_TIMEOUT / 6 / 8 * eighths).await;
     proxy.reset_counts();
     proxy.cut();
-    // The first of them is answered right after the reconnect.
+    // The server answers the first of these syncs right after the reconnect.
     proxy.wait_for_reply(OpCode::Sync, 4).await.unwrap();
     drop(child.stdin.take());
     let printed = within(PATIENCE, finished(child)).await;

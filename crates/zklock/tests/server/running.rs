@@ -232,7 +232,7 @@ async fn at_least_keeps_the_lock_after_the_command_has_ended() {
     );
     signal(&first, Signal::TERM);
     let printed = finished(first).await;
-    // 4 if the command had ended before the signal, 143 otherwise.
+    // The code is 4 if the command had ended before the signal, and 143 otherwise.
     assert!([Some(4), Some(143)].contains(&printed.code), "{printed:?}");
     assert_eq!(
         finished(run("--at-least 1ms").spawn().unwrap()).await.code,
@@ -300,7 +300,7 @@ async fn readers_share_a_lock_and_leases_a_semaphore_but_a_writer_is_exclusive()
     }
 }
 
-/// As cron starts them on several machines.
+/// For example, cron starts such commands on several machines.
 #[tokio::test]
 async fn of_commands_that_start_together_without_waiting_as_many_run_as_the_lock_permits() {
     let lock = path("together");
@@ -406,7 +406,7 @@ async fn a_forwarded_signal_ends_a_stopped_command() {
     assert_eq!(finished(child).await.code, Some(130));
 }
 
-/// As under `nohup`.
+/// `nohup` makes zklock ignore HUP, for example.
 #[tokio::test]
 async fn a_signal_that_zklock_ignores_is_ignored_by_the_command() {
     let lock = path("nohup");
@@ -504,13 +504,14 @@ async fn the_lock_is_held_until_the_last_process_of_the_command_has_ended() {
     assert_eq!(finished(child).await.code, Some(5));
 }
 
-/// As a server that replaces itself: each process starts the next one, and ends.
+/// A server may replace itself in this way: each process starts the next process, and ends.
 #[tokio::test]
 async fn the_lock_is_held_through_a_chain_of_processes() {
     let lock = path("chain");
     let notes = Notes::new();
     let end = notes.file("end");
-    // A shell takes too long to fork for the next process to be overlooked.
+    // In Perl, because a shell takes so long to fork that zklock would not overlook the next
+    // process.
     let script =
         "$end = time + 2; while (time < $end) { exit if fork } open F, '>', $ARGV[0]; close F";
     let server = TestingServer::shared().await;
@@ -520,7 +521,7 @@ async fn the_lock_is_held_through_a_chain_of_processes() {
         None,
     );
     command.args(["perl", "-e", script]).arg(&end);
-    // Not pipes, which end with the last process.
+    // The streams are not pipes, which would close with the last process.
     let mut child = command
         .stdout(Stdio::null())
         .stderr(Stdio::null())

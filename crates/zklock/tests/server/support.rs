@@ -37,7 +37,7 @@ pub(crate) fn zklock(connect: &str, options: &str, script: Option<&str>) -> Comm
     command
         .args(words(options))
         .env("ZOOKEEPER_CONNECT", connect);
-    // No configuration file, also not the one of the person who runs the tests.
+    // Reads no configuration file, not even that of the user who runs the tests.
     command.env("ZKLOCK_CONFIG", "");
     if let Some(script) = script {
         command.args(["--", "sh", "-c", script]);
@@ -61,7 +61,7 @@ pub(crate) struct Printed {
 pub(crate) async fn finished(child: Child) -> Printed {
     let output = soon(child.wait_with_output()).await.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    // As a shell reports it.
+    // The code that a shell reports: 128 plus the signal, if a signal ended zklock.
     let code = output
         .status
         .code()
@@ -96,7 +96,7 @@ pub(crate) async fn proxy() -> FaultProxy {
     FaultProxy::start(TestingServer::shared().await.address()).unwrap()
 }
 
-/// A directory where a command writes files; a test reads there what the command has done.
+/// A directory where commands write files, from which the test reads what they have done.
 pub(crate) struct Notes(tempfile::TempDir);
 
 impl Notes {

@@ -113,7 +113,7 @@ async fn the_question_of_break_and_the_display_of_run_show_what_no_terminal_inte
     signal(&waiter, rustix::process::Signal::TERM);
     assert_eq!(finished(waiter).await.code, Some(143));
     for terminal in [asked, waits] {
-        // The display and the terminal write these.
+        // The display and the terminal themselves write these sequences.
         assert_harmless(&terminal.shown().replace("\r", "").replace("\u{1b}[K", ""));
     }
 }

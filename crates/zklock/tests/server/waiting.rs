@@ -129,7 +129,7 @@ async fn a_waiter_on_a_stopped_terminal_gets_the_lock_and_starts_its_command_or_
     }
 }
 
-/// A pipe without space, as one whose reader sleeps, and its read end.
+/// A full pipe, like a pipe whose reader sleeps, and its read end.
 fn full_pipe() -> (File, File) {
     let (read_end, write_end) = rustix::pipe::pipe().unwrap();
     fcntl_setfl(&write_end, OFlags::NONBLOCK).unwrap();
@@ -142,8 +142,7 @@ fn full_pipe() -> (File, File) {
     (read_end, write_end)
 }
 
-/// As with a parent that has set its own streams to be non-blocking: the streams of zklock are the
-/// same ones.
+/// A parent may have set its own streams to be non-blocking, and zklock shares these streams.
 #[tokio::test]
 async fn what_does_not_fit_into_a_non_blocking_pipe_is_written_later() {
     for (options, is_error) in [
@@ -227,7 +226,7 @@ async fn a_message_that_cannot_be_written_does_not_keep_zklock_alive() {
     assert_eq!(finished(refused).await.code, Some(121));
 }
 
-/// The contender ahead waits for more leases than are left, or is stopped.
+/// The contender ahead may wait for more leases than are free, or may be stopped.
 #[tokio::test]
 async fn a_try_that_fails_although_a_lease_is_free_names_the_contender_ahead() {
     let lock = path("stuck");

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::processes::{Process, Role};
 
-/// The number before the next process's: a write here selects the next number.
+/// The kernel gives the next process the number after the number in this file.
 const LAST: &str = "/proc/sys/kernel/ns_last_pid";
 
 #[derive(Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Bystanders {
     started: Vec<Child>,
     /// The groups of commands that have been seen, and that have not ended yet.
     groups: HashSet<i32>,
-    /// How many have got the number of a command's group.
+    /// How many bystanders have got the number of a command's group.
     pub(crate) reused: u64,
 }
 
@@ -26,8 +26,8 @@ impl Bystanders {
         crate::processes::own_id() == 1 && fs::OpenOptions::new().write(true).open(LAST).is_ok()
     }
 
-    /// Starts one for each command's group that has ended since the last call. No signal may be
-    /// sent to a group between the reading of `processes` and this call.
+    /// Starts a bystander for each command's group that has ended since the last call. No signal
+    /// may be sent to a group between the reading of `processes` and this call.
     pub(crate) fn follow(&mut self, processes: &[Process]) {
         let used: HashSet<_> = processes
             .iter()
@@ -40,8 +40,7 @@ impl Bystanders {
             .filter(|process| process.role == Role::Member);
         self.groups.extend(members.map(|process| process.group));
         for group in ended {
-            // Another process may get the number; then there is one more bystander with another
-            // number.
+            // Another process may get the number first; then this bystander has another number.
             let before = fs::read_to_string(LAST).unwrap_or_default();
             if Self::can_reuse() {
                 let _ = fs::write(LAST, (group - 1).to_string());

@@ -1,8 +1,9 @@
 //! Random signals to random targets, and which of them zklock promises to survive.
 //!
 //! Either of zklock and its guardian protects the lock; "if both are killed at the same time, the
-//! command continues". So a signal that would disable one while the other is disabled is sent only
-//! in some rounds, and then overlaps of this round are counted separately, as not promised.
+//! command continues". So only some rounds send a signal that disables one of them while the other
+//! is disabled, and the overlaps of these rounds are counted separately: zklock does not promise to
+//! prevent them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,12 +26,13 @@ const TARGETS: [&str; 10] = [
     "member",
 ];
 
-/// What chaos has done to a contender.
+/// The signals sent to a contender.
 #[derive(Debug, Default)]
 struct Done {
     is_killed: bool,
     is_stopped: bool,
-    /// The guardians that are stopped, or (`true`) that have got a signal that may end them.
+    /// The guardians that have got a signal: `false` if the signal only stops them, `true` if it
+    /// may end them.
     hit: HashMap<i32, bool>,
     /// Whether a signal, rather than a terminal, may have stopped one of its processes.
     has_stopped: bool,
@@ -39,7 +41,7 @@ struct Done {
 #[derive(Debug)]
 pub(crate) struct Chaos {
     pub(crate) sent: BTreeMap<String, u64>,
-    /// Whether both of zklock and guardian may be disabled.
+    /// Whether both zklock and its guardian may be disabled.
     may_disable_both: bool,
     /// The contenders whose zklock and guardian are or were both disabled.
     pub(crate) unprotected: BTreeSet<usize>,
@@ -66,7 +68,8 @@ impl Chaos {
 
     /// Sends a random signal to a random target.
     pub(crate) fn strike(&mut self, processes: &[Process], rng: &mut Rng) {
-        // Mostly those whose command works; the others wait, and signals would only end them.
+        // Mostly selects contenders whose command runs; the others wait for the lock, and most
+        // signals would only end them.
         let is_rare = rng.u8(0..5) == 0;
         let numbers: BTreeSet<_> = processes
             .iter()
@@ -77,7 +80,8 @@ impl Chaos {
             return;
         };
         let (target, (name, signal)) = (TARGETS[rng.usize(..10)], SIGNALS[rng.usize(..7)]);
-        // It is the guardian's turn; more signals would end what it has to end.
+        // zklock is disabled, so the guardian has to end the command; more signals would do so in
+        // its place.
         if self.is_zklock_off(processes, number) && target != "zklock" && rng.u8(0..8) > 0 {
             return;
         }
@@ -103,7 +107,7 @@ impl Chaos {
         }
     }
 
-    /// Whether zklock is promised to survive this, or need not.
+    /// Whether zklock promises to survive this signal, or this round does not require it.
     fn permits(
         &mut self,
         processes: &[Process],
@@ -126,7 +130,7 @@ impl Chaos {
                 .any(|guardian| done.hit.contains_key(guardian));
         let both = match target {
             "guardian" => signal != Signal::CONT && is_off,
-            // A terminal's TSTP may stop zklock with its command.
+            // TSTP from a terminal may stop zklock together with its command.
             "zklock" => {
                 is_stop(signal) | (signal == Signal::KILL)
                     && !is_guarded
@@ -191,8 +195,8 @@ impl Chaos {
         ));
     }
 
-    /// Notes contenders without protection: zklock may stop itself, with its job, while the
-    /// guardian is disabled.
+    /// Records contenders whose zklock and guardian are both disabled: zklock may stop itself, with
+    /// its job, while the guardian is disabled.
     pub(crate) fn observe(&mut self, processes: &[Process]) {
         for guardian in processes.iter().filter(|one| one.role == Role::Guardian) {
             let Some(number) = guardian.number else {
@@ -211,7 +215,7 @@ impl Chaos {
         }
     }
 
-    /// Continues what a signal, rather than a terminal, may have stopped.
+    /// Continues processes that a signal, rather than a terminal, may have stopped.
     pub(crate) fn continue_stopped(&mut self, processes: &[Process]) {
         for process in processes
             .iter()

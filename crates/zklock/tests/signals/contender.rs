@@ -34,7 +34,8 @@ pub(crate) enum Place {
     FirstProcess,
 }
 
-/// What starts a program as process 1 of a namespace, and what a user needs who is not root.
+/// The words that start a program as process 1 of a PID namespace. Users other than root also need
+/// `AS_ROOT`.
 pub(crate) const NAMESPACE: [&str; 5] =
     ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
 pub(crate) const AS_ROOT: [&str; 2] = ["--user", "--map-root-user"];
@@ -42,17 +43,17 @@ pub(crate) const AS_ROOT: [&str; 2] = ["--user", "--map-root-user"];
 pub(crate) struct Contender {
     pub(crate) number: usize,
     pub(crate) place: Place,
-    /// Which signal ends it: one that it neither ignores nor blocks.
+    /// The signal that ends this zklock, which neither ignores nor blocks it.
     pub(crate) ending: &'static str,
     pub(crate) terminal: Option<PseudoTerminal>,
-    /// Whether the command uses the terminal: then it may have to wait until it is in the
-    /// foreground, and until Ctrl-Q.
+    /// Whether the command uses the terminal. The command may then have to wait until it is in the
+    /// foreground, and until Ctrl-Q is typed.
     pub(crate) uses_terminal: bool,
     pub(crate) child: Child,
     output: PathBuf,
 }
 
-/// What a round starts contenders with.
+/// The settings with which a round starts contenders.
 pub(crate) struct Stage<'a> {
     pub(crate) program: &'a str,
     pub(crate) folder: &'a Path,
@@ -86,7 +87,8 @@ impl Stage<'_> {
             Place::Plain => &["alone", "alone", "alone", "stubborn", "family", "quick"],
         };
         let flavor = flavors[rng.usize(..flavors.len())];
-        // Some commands outlive a session, and some would outlive the round; those end after TERM.
+        // Some commands run longer than a session timeout. Commands that would run longer than the
+        // round are used only where TERM ends them.
         let most = if !self.is_short && ending == "TERM" {
             4
         } else {
@@ -219,7 +221,7 @@ fn inherited(rng: &mut Rng) -> (Vec<String>, &'static str) {
     for signal in [
         "CHLD", "TERM", "INT", "HUP", "PIPE", "TSTP", "TTOU", "TTIN", "CONT",
     ] {
-        // CHLD more often, as all waiting depends on it.
+        // CHLD is selected more often, because every wait for a child depends on it.
         let most = if signal == "CHLD" { 4 } else { 10 };
         let how = match rng.u8(0..most) {
             0 => "--ignore-signal",
@@ -244,7 +246,7 @@ impl Contender {
         )
     }
 
-    /// Types what a person does who wants a stopped job to go on.
+    /// Types what a user types to continue a stopped job.
     pub(crate) fn type_to_continue(&self) {
         self.type_text(if self.place == Place::Shell {
             "\x11fg\n"

@@ -12,7 +12,7 @@ use crate::contender::{Kind, LOCKS, Place};
 use crate::processes::{Process, Role, descendants};
 use crate::round::{Round, Seen};
 
-/// After how many looks at the processes something is typed again.
+/// After how many reads of the processes the keys are typed again.
 const PAUSE: usize = 20;
 
 impl Round<'_> {
@@ -55,7 +55,7 @@ impl Round<'_> {
             if !drains {
                 round.signal_last(processes);
             }
-            // The others must not keep the lock, after any input.
+            // The other contenders must not keep the lock once their input has arrived.
             for contender in round
                 .contenders
                 .iter()
@@ -73,7 +73,7 @@ impl Round<'_> {
             status.is_some()
         })
         .await;
-        // 122: it had the lock, and a busy machine has made it lose it.
+        // 122: the probe had the lock, and lost it on a busy machine.
         if !status
             .and_then(|status| status.code())
             .is_some_and(|code| [expected, 122].contains(&code))
@@ -87,7 +87,7 @@ impl Round<'_> {
         self.probe = None;
     }
 
-    /// Sends each zklock a signal that it has to end after.
+    /// Sends each zklock the signal that ends it.
     fn signal_last(&mut self, processes: &[Process]) {
         for zklock in processes
             .iter()
@@ -122,7 +122,7 @@ impl Round<'_> {
                 if count.is_multiple_of(PAUSE) {
                     contender.type_to_continue();
                 }
-                // A shell whose zklock was never seen: it had ended too soon.
+                // The zklock of this shell was never seen, because it ended too soon.
                 let is_seen = round.zklocks.contains_key(&contender.number);
                 if contender.place == Place::Shell && !is_seen && count == 3 * PAUSE {
                     let _ = contender.child.start_kill();
@@ -195,13 +195,13 @@ impl Round<'_> {
         false
     }
 
-    /// A zklock that was not killed ends after all processes of its command.
+    /// Checks that a zklock that was not killed ends only after all processes of its command.
     pub(crate) fn check_ended(&mut self, processes: &[Process]) {
         for (&number, seen) in &mut self.zklocks {
             let lives = processes
                 .iter()
                 .any(|process| process.id == seen.id && process.lives());
-            // Only if it had ended before the processes were read.
+            // Checked only if zklock had ended before the processes were read.
             if seen.has_ended && !seen.is_reported && !self.chaos.has_killed(number) {
                 let members = processes
                     .iter()

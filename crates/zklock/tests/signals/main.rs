@@ -1,8 +1,8 @@
 //! Random signals to zklock, its guardian and its commands: no two commands at once, no process or
 //! node left over, no innocent process killed.
 //!
-//! Only this target combines signals, inherited settings, terminals and network faults. It knows of
-//! zklock only what a user sees in the list of processes.
+//! Only this target combines signals, inherited settings, terminals and network faults. It observes
+//! zklock only through the list of processes, as a user does.
 //!
 //! - `SIGNALS_SECONDS`: how long rounds are started; by default, two rounds.
 //! - `SIGNALS_SEED`: the seed of the first round, random by default; the next round has the next
@@ -44,11 +44,11 @@ use self::contender::{AS_ROOT, NAMESPACE};
 use self::report::Report;
 use self::round::can_start;
 
-/// How many rounds run at the same time: they mostly wait.
+/// How many rounds run concurrently: a round mostly waits.
 const LANES: u64 = 2;
-/// How long the end of a round may take. Far more than it needs on a busy machine.
+/// How long the end of a round may take, in seconds. Long enough for a busy machine.
 const PATIENCE: u64 = 150;
-/// Before the report of a round's process.
+/// Precedes the report in the output of a round's process.
 const MARK: &str = "report of the round: ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -145,7 +145,7 @@ async fn one_round(seed: u64, program: &str, patience: u64) -> Report {
         .stderr(Stdio::piped())
         .kill_on_drop(true);
     let mut child = command.spawn().unwrap();
-    // Closed when this process ends, also if it is killed.
+    // The pipe is closed when this process ends, even if it is killed.
     let _alive = child.stdin.take();
     let output = tokio::time::timeout(
         Duration::from_secs(60 + 5 * patience),
@@ -187,8 +187,7 @@ async fn a_round() {
     ));
 }
 
-/// The checker finds what it is there for: programs that take the place of zklock, each with a
-/// defect.
+/// The checker must find the defect of each of these programs, which run in place of zklock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_planted_defect_is_found() {
     let zklock = env!("CARGO_BIN_EXE_zklock");
@@ -223,8 +222,8 @@ async fn each_planted_defect_is_found() {
         .enumerate()
         .map(async |(index, (expected, script))| {
             let program = folder.path().join(format!("{index}-zklock"));
-            // Not by this process: a child of another test could have the file open for writing,
-            // and no process could execute it.
+            // `bash` writes the file: if this process did, a child of another test could have the
+            // file open for writing, and no process could execute it.
             let write = format!(
                 "cat >{0} <<'END'\n#!/bin/bash\n{script}\nEND\nchmod +x {0}",
                 program.display()
@@ -242,7 +241,7 @@ async fn each_planted_defect_is_found() {
                 .findings
                 .iter()
                 .any(|finding| finding.contains(expected));
-            // Without a namespace, no group gets the number of another on purpose.
+            // Outside a PID namespace, the test cannot give a group the number of another group.
             let may_be_missed = expected.starts_with("INNOCENT") && report.reused == 0;
             assert!(
                 is_found || may_be_missed,

@@ -77,7 +77,8 @@ impl Process {
         })
     }
 
-    /// Reads what only its own descendants need. All of it is empty for a zombie.
+    /// Reads the fields that are used only of this process's descendants. They are empty for a
+    /// zombie.
     fn describe(&mut self) {
         let words = |file| {
             let text = fs::read(format!("/proc/{}/{file}", self.id)).unwrap_or_default();
@@ -94,7 +95,7 @@ impl Process {
                 .find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='))
         };
         self.number = value(NUMBER).and_then(|number| number.parse().ok());
-        // A script that takes the place of zklock has an interpreter before it.
+        // The first argument is the interpreter if a script runs in place of zklock.
         self.role = if value("ZKLOCK_TOKEN").is_some() {
             Role::Member
         } else if arguments
@@ -139,7 +140,8 @@ pub(crate) fn descendants() -> Vec<Process> {
         found.extend(children);
         others = rest;
     }
-    // Between fork and exec, a child looks as its parent does.
+    // Between fork and exec, a child looks like its parent, so a `Zklock` below a `Zklock` is a
+    // copy.
     let zklocks: HashSet<_> = found
         .iter()
         .filter(|process| process.role == Role::Zklock)
@@ -154,7 +156,7 @@ pub(crate) fn descendants() -> Vec<Process> {
     found
 }
 
-/// Reaps the orphans that have come to this process, but not the children that it has started
+/// Reaps the orphans that this process has adopted, but not the children that it has started
 /// itself.
 pub(crate) fn reap_orphans(processes: &[Process], children: &HashSet<i32>) {
     let orphans = processes

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// What a round has found.
+/// The findings and the counts of a round.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) rounds: u64,
@@ -17,13 +17,13 @@ pub(crate) struct Report {
     pub(crate) innocent: u64,
     /// The bystanders that had the number of a command's group.
     pub(crate) reused: u64,
-    /// The rounds whose overlaps do not count, since both zklock and its guardian were disabled, or
-    /// the machine stood still.
+    /// The rounds whose overlaps do not count, because both zklock and its guardian were disabled,
+    /// or because the machine stood still.
     pub(crate) unprotected: u64,
     pub(crate) stalled: u64,
     pub(crate) not_promised: u64,
     pub(crate) findings: Vec<String>,
-    /// All that happened, if there are findings.
+    /// The log of all events, if there are findings.
     pub(crate) log: String,
 }
 

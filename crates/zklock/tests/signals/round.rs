@@ -24,8 +24,8 @@ use crate::report::Report;
 
 /// The session timeout of all contenders.
 pub(crate) const SESSION: Duration = Duration::from_secs(4);
-/// zklock needs this time before the end of a lease: if the machine stands still for longer, a
-/// round is not judged.
+/// zklock needs this time before the end of a lease. If the machine stands still for longer,
+/// overlaps in the round do not count.
 const MARGIN: Duration = Duration::from_millis(400);
 const CTRL_Q: &str = "\x11";
 
@@ -72,7 +72,7 @@ pub(crate) async fn run(seed: u64, program: &str, patience: Duration) -> Report 
         Kind::Leader,
     ];
     let kind = kinds[rng.usize(..5)];
-    // Then the queue has to become empty without TERM.
+    // If `drains` is set, the queue must become empty without TERM.
     let drains = kind != Kind::Leader && rng.u8(0..3) == 0;
     let may_disable_both = rng.u8(0..8) == 0;
     let stage = Stage {
@@ -160,7 +160,7 @@ pub(crate) async fn run(seed: u64, program: &str, patience: Duration) -> Report 
     report
 }
 
-/// Whether a program can be started by these words.
+/// Whether these words can start a program.
 pub(crate) async fn can_start(words: &[&str]) -> bool {
     let status = Command::new(words[0])
         .args(&words[1..])
@@ -170,8 +170,8 @@ pub(crate) async fn can_start(words: &[&str]) -> bool {
     status.is_ok_and(|output| output.status.success())
 }
 
-/// The longest time, in milliseconds, when a thread of this process did not run although it
-/// should have.
+/// The longest time, in milliseconds, for which a thread of this process was ready to run, but did
+/// not run.
 fn watch_for_stalls() -> Arc<AtomicU64> {
     let longest = Arc::new(AtomicU64::new(0));
     let pause = Duration::from_millis(50);
@@ -223,7 +223,7 @@ impl Round<'_> {
                 }
                 _ => {}
             }
-            // A random moment; nothing is waited for.
+            // Sleeps until a random moment; no event is awaited.
             tokio::time::sleep(Duration::from_millis(rng.u64(10..60))).await;
         }
     }
@@ -259,7 +259,7 @@ impl Round<'_> {
         }
     }
 
-    /// Looks at all processes, and does what has to be done all the time.
+    /// Reads all processes, and performs the regular checks.
     pub(crate) fn tick(&mut self) -> Vec<Process> {
         let processes = descendants();
         for contender in &mut self.contenders {

@@ -29,7 +29,7 @@ impl Setup {
         setup
     }
 
-    /// Replaces the client's file with the authorities.
+    /// Replaces the client's file of trusted authorities.
     fn trust(&self, ca: &TestingCa) {
         std::fs::write(self.directory.path().join("ca.pem"), ca.pem()).unwrap();
     }

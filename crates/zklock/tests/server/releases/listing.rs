@@ -63,7 +63,7 @@ async fn ls_watch_prints_every_change() {
             .unwrap()
             .ends_with(&nodes[1])
     );
-    // Only the lock that changes is printed, also when its last contender leaves.
+    // Only the lock that changes is printed, even when its last contender leaves.
     let kazoo = contend(&others, &lock, &format!("{HEX}__lock__"), "job-7").await;
     let found: Value = serde_json::from_str(&next().await).unwrap();
     assert_eq!(
@@ -96,7 +96,7 @@ async fn a_tree_shows_all_kinds_of_locks_also_below_the_directory_of_a_lock() {
         ("/d/inner", "lock-", "three"),
         // The name changes the writing direction.
         ("/f/\u{202e}lock", "lock-", "one"),
-        // Named as a contender, but a directory.
+        // This node has the name of a contender, but is a directory.
         ("/g/nightly-lock-2024010100", "lock-", "one"),
     ] {
         contend(
@@ -139,7 +139,7 @@ async fn a_tree_shows_all_kinds_of_locks_also_below_the_directory_of_a_lock() {
     }
 }
 
-/// In real time, as servers show the age of a node in whole seconds.
+/// Runs in real time, because servers record the creation of a node by the real clock.
 #[tokio::test]
 async fn ls_watch_does_not_print_again_because_the_age_has_changed() {
     let lock = path("watch-age");
@@ -166,7 +166,7 @@ async fn ls_watch_does_not_print_again_because_the_age_has_changed() {
             .unwrap()
             .to_owned()
     };
-    // Two changes of the age, which `ls --watch` reads more often.
+    // Waits for two changes of the age: `ls --watch` reads the contenders more often.
     for _ in 0..2 {
         let before = age().await;
         until(async || age().await != before).await;
@@ -254,7 +254,7 @@ async fn a_tree_reads_many_directories_at_a_time() {
         )
         .await;
     }
-    // Everything behind the list of the root is held. A second connection would not help.
+    // The replies to all further lists are held. A reconnect would not help.
     for nth in 2..=41 {
         proxy.hold_nth_reply(OpCode::GetChildren, nth);
     }
@@ -316,8 +316,8 @@ async fn what_can_be_read_beside_an_unreadable_semaphore_is_shown_and_revoked() 
             (Some(0), true, true),
             "{ls:?} {tree:?}"
         );
-        // The holders of leases are shown also if the waiters cannot be read, but waiters are not
-        // called holders.
+        // The holders of leases are shown even if the waiters cannot be read, but waiters are not
+        // shown as holders.
         let semaphore = ls
             .out
             .contains(&format!("{lock}  semaphore  held by one, 0 waiting\n"));

@@ -87,7 +87,7 @@ async fn the_holder_and_the_waiters_of_four_clients_are_shown_in_their_order() {
     finished(holder).await;
 }
 
-/// As in `zklock tree / | head -1`.
+/// `zklock tree / | head -1` closes the pipe early, for example.
 #[tokio::test]
 async fn a_closed_output_pipe_ends_zklock_without_a_panic() {
     let root = path("pipe");
