@@ -1,12 +1,12 @@
-//! Collects the code on the pages, so that the tests of this package compile it as users paste it:
-//! in a spawned task, and in a function that returns the error type of a recipe.
+//! Collects the code on the documentation pages, so that the tests of this package compile it as
+//! users paste it: in a spawned task, and in a function that returns the error type of a recipe.
 //!
 //! The documentation tests compile the same blocks unchanged, but do not run the tests in them.
 //! Here, each `async fn` becomes a function whose future must be `Send` for all arguments that its
 //! signature accepts.
 //!
-//! The service that a page tests in simulated time is also compiled with the defect whose failure
-//! the page shows.
+//! One page tests a service in simulated time, and shows how the test of a defective service fails.
+//! That defective service is also compiled here.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -47,7 +47,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is in a block that is compiled only with the feature `full`.
+/// A block that contains one of these texts is compiled only with the feature `full`.
 const NEEDS_ALL_FEATURES: [&str; 2] = ["TlsOptions", "tonic::"];
 
 fn pages(workspace: &Path) -> Result<Vec<PathBuf>, Failure> {
@@ -63,7 +63,7 @@ fn pages(workspace: &Path) -> Result<Vec<PathBuf>, Failure> {
     .map(|package| workspace.join(package).join("README.md"))
     .collect();
     for folder in ["docs", "docs/locks"] {
-        // Cargo runs this script again when a page is added to the folder.
+        // Cargo runs this script again when a page is added to the directory.
         println!(
             "cargo::rerun-if-changed={}",
             workspace.join(folder).display()
@@ -96,7 +96,8 @@ fn blocks(page: &str) -> Vec<(usize, String)> {
 const MAIN: &str = "#[tokio::main]\n";
 /// The lines before a `main` function that stands for a test. The body of a test is not spawned.
 const TEST: &str = "// In a test: `#[tokio::test]`.\n#[tokio::main]\n";
-/// The attribute before a test in simulated time. It is run here, and spawns what it tests.
+/// The attribute before a test in simulated time. Such a test is run here, and itself spawns the
+/// code that it tests.
 const SIMULATED_TEST: &str = "#[tokio::test(start_paused = true)]\n";
 
 /// Replaces each `async fn` of the block by a function that returns a future that is `Send`.
@@ -140,7 +141,7 @@ fn spawnable(block: &str) -> Result<String, Failure> {
     Ok(spawnable)
 }
 
-/// A service that writes without `guard.run(..)`, and its tests as functions.
+/// The service with a defect, a write without `guard.run(..)`, and its tests as functions.
 fn with_late_write(block: &str) -> Result<String, Failure> {
     let guarded = "guard.run(ledger.write(guard.fencing_token(), id)).await?;";
     let unguarded = "ledger.write(guard.fencing_token(), id).await;";

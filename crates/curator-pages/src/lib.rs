@@ -1,7 +1,7 @@
 //! Compiles the code on the pages as users paste it.
 
-/// Compiles the unchanged code of the README at the top of the repository. The other pages are part
-/// of the documentation of the packages, and are tested there.
+/// Compiles the unchanged code of the README at the top of the repository. The other pages are
+/// included in the documentation of the packages, and are tested with it.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
@@ -26,7 +26,7 @@ mod testing_sample {
 
     use super::pages::late_write;
 
-    /// What the page shows of a failure, with `..` for lines that are left out.
+    /// The sample of a failure on the page, with `..` in place of omitted lines.
     fn sample() -> impl Iterator<Item = &'static str> {
         let page = include_str!("../../../docs/testing.md");
         let (_, sample) = page.split_once("```text\n").unwrap();

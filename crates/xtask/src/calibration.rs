@@ -12,12 +12,11 @@ use crate::print_line;
 /// The number of steps of each thread: about half a second.
 const STEPS: u32 = 50_000_000;
 
-/// How often the computation is repeated. The shortest time counts, as other programs make it
-/// longer.
+/// How often the computation is repeated. The shortest time counts, because other programs only
+/// lengthen it.
 const REPEATS: usize = 3;
 
-/// Prints how long a run of these seconds took in units of the computation, and its budget in the
-/// same unit.
+/// Prints how long a run of `seconds` took, and its `budget`, both in units of the computation.
 pub(crate) fn print(seconds: u64, budget: u32) {
     print_line(&Calibration::measure().report(Duration::from_secs(seconds), budget));
 }
@@ -27,7 +26,7 @@ pub(crate) fn print(seconds: u64, budget: u32) {
 pub(crate) struct Calibration(Duration);
 
 impl Calibration {
-    /// Makes the computation, on all cores at the same time.
+    /// Runs the computation on all cores at the same time, and measures its time.
     pub(crate) fn measure() -> Self {
         let threads = thread::available_parallelism().map_or(1, Into::into);
         let repeats = (0..REPEATS).map(|_| {
@@ -42,7 +41,8 @@ impl Calibration {
         Self(repeats.min().unwrap_or_default())
     }
 
-    /// This time in units of the computation, with its budget in the same unit.
+    /// Describes this calibration and a run that took `took`, in units of the computation, with its
+    /// budget in the same unit.
     pub(crate) fn report(self, took: Duration, budget: u32) -> String {
         let units = took.as_secs_f64() / self.0.as_secs_f64();
         format!(
@@ -62,7 +62,7 @@ impl fmt::Display for Calibration {
     }
 }
 
-/// Steps of a linear congruential generator: each needs the one before.
+/// Steps of a linear congruential generator: each step needs the result of the step before.
 fn compute() {
     let mut state = black_box(1_u64);
     for _ in 0..STEPS {

@@ -41,7 +41,7 @@ impl Client {
         }
     }
 
-    /// Finds the client, or fetches it. Quick if it is prepared already.
+    /// Finds the client, or fetches it. Takes little time if it is prepared already.
     pub(crate) fn prepare(self) -> Result<Prepared, String> {
         let variables = match self {
             Self::Curator => vec![(CLASSPATH_VARIABLE, prepare_curator()?)],
@@ -54,7 +54,7 @@ impl Client {
         })
     }
 
-    /// Does the same as [`prepare`](Self::prepare), and prints the client's location.
+    /// Like [`prepare`](Self::prepare), but also prints the client's location.
     pub(crate) fn prepare_and_report(self) -> Result<Prepared, String> {
         let prepared = self.prepare()?;
         for (variable, location) in &prepared.variables {
@@ -67,7 +67,7 @@ impl Client {
     }
 }
 
-/// A client that is prepared.
+/// A prepared client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prepared {
     pub(crate) client: Client,
@@ -104,8 +104,8 @@ pub(crate) const PYTHON_VARIABLE: &str = "CURATOR_TEST_KAZOO_PYTHON";
 /// The version of kazoo, which needs no other package.
 pub(crate) const KAZOO_VERSION: &str = "2.11.0";
 
-/// Finds a Python that can import kazoo, or creates one: a virtual environment in the target
-/// directory. Quick if it exists already.
+/// Finds a Python that can import kazoo, or creates a virtual environment for it in the target
+/// directory. Takes little time if the environment exists already.
 pub(crate) fn prepare_kazoo() -> Result<PathBuf, String> {
     if let Some(python) = env::var_os(PYTHON_VARIABLE).map(PathBuf::from) {
         let error = || {
@@ -206,7 +206,7 @@ const BENCH: Program = Program {
 };
 
 /// Finds the programs, or builds them into the target directory, and returns their environment
-/// variables. Quick if they are built already.
+/// variables. Takes little time if they are built already.
 pub(crate) fn prepare_go() -> Result<Vec<(&'static str, OsString)>, String> {
     [AGENT, BENCH]
         .iter()
@@ -234,7 +234,7 @@ impl Program {
     }
 }
 
-/// The files of the program, by their names. `go.mod` and `go.sum` pin the other
+/// The files of the program, by their paths in the module. `go.mod` and `go.sum` pin the other
 /// modules.
 fn sources(module: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
     let mut paths = files(module)?;

@@ -7,11 +7,11 @@ use std::{
 
 use crate::workspace;
 
-/// The cargo that runs this program, at the top of the workspace.
+/// The cargo that runs this program, with the root of the workspace as its working directory.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // `cargo run` sets the variable for this package only; the next build must not take it for a
-    // change.
+    // `cargo run` sets this variable for this package only. Left set, it would make the next build
+    // compile packages again.
     cargo
         .env_remove("CARGO_MANIFEST_DIR")
         .current_dir(workspace())

@@ -1,4 +1,4 @@
-//! Installs missing programs from Debian's packages; among them the prerequisites of the feature
+//! Installs missing programs from Debian's packages, including the prerequisites of the feature
 //! `sasl-gssapi` and of its tests, and `promtool`, which tests the alert rules.
 
 use std::{
@@ -24,7 +24,7 @@ pub(crate) fn install_jdk() -> Result<(), String> {
     })
 }
 
-/// Installs ZooKeeper. The service is in another package, `zookeeperd`, so no server is started.
+/// Installs ZooKeeper without starting a server: the service is in another package, `zookeeperd`.
 pub(crate) fn install_zookeeper() -> Result<(), String> {
     install("zookeeper")
 }
@@ -53,8 +53,8 @@ pub(crate) fn install_all(packages: &[&str]) -> Result<(), String> {
     apt_get(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 
-/// Waits until no other process of this workspace runs `apt-get`, which fails while another process
-/// runs it. Dropping the file releases the lock.
+/// Waits until no other process of this workspace runs `apt-get`: only one process at a time can
+/// run it. Dropping the file releases the lock.
 fn lock() -> Result<File, String> {
     let path = target_dir()?.join("apt-get.lock");
     File::create(&path)
@@ -113,7 +113,7 @@ pub(crate) fn unpack(package: &str, directory: &Path) -> Result<(), String> {
     )
 }
 
-/// The prefix of a command that needs root: empty for root, otherwise `sudo`. `None` if `sudo`
+/// The words before a command that needs root: none for root, otherwise `sudo`. `None` if `sudo`
 /// needs a password.
 fn privileges() -> Option<&'static [&'static str]> {
     let is_root = Command::new("id")
@@ -170,7 +170,7 @@ pub(crate) fn prepare_kerberos_build() -> Result<(), String> {
 }
 
 /// Finds the prerequisites of the build and of the tests. Installs missing ones only if `ci` is
-/// set, as the packages of a key distribution centre start services, which should not run on a
+/// set: the packages of a key distribution centre start services, which should not run on a
 /// developer's machine.
 pub(crate) fn prepare_kerberos(ci: bool) -> Result<(), String> {
     let missing: Vec<_> = missing(&TO_BUILD).chain(missing(&TO_TEST)).collect();
@@ -197,7 +197,7 @@ fn install_parts(packages: &[&str]) -> Result<(), String> {
     install_all(packages).map_err(|e| format!("{names} could not be installed: {e}"))
 }
 
-/// Whether this program exists, in `PATH` or in the directories for administrators.
+/// Whether this program exists in `PATH` or in `/usr/sbin`.
 fn is_system_program(name: &str) -> bool {
     find_on_path(name).is_some() || Path::new("/usr/sbin").join(name).is_file()
 }
@@ -215,7 +215,7 @@ fn has_libclang() -> bool {
 }
 
 /// Finds `promtool`, or extracts it from Debian's package `prometheus`. Does not install the
-/// package, as it would start a service.
+/// package, because it would start a service.
 pub(crate) fn prepare_promtool() -> Result<PathBuf, String> {
     let directory = target_dir()?.join("prometheus");
     let unpacked = directory.join("usr/bin/promtool");

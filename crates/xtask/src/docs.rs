@@ -99,7 +99,7 @@ fn parsed<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
     serde_json::from_str(&read(path)?).map_err(|e| format!("cannot parse {}: {e}", path.display()))
 }
 
-/// Each source in the folder, with the first sentence of its documentation.
+/// Each source in the directory, with the first sentence of its documentation.
 fn sources(folder: &Path) -> Result<String, String> {
     let paths = files(folder)?;
     let name = |path: &Path| {
@@ -113,7 +113,7 @@ fn sources(folder: &Path) -> Result<String, String> {
         .map(|path| name(path))
         .filter(|name| is_source(name))
         .collect();
-    // A folder's `mod.rs` comes before the other files of the folder.
+    // The `mod.rs` of a directory comes before the directory's other files.
     names.sort_by_key(|name| {
         name.trim_end_matches(".rs")
             .trim_end_matches("/mod")
@@ -133,7 +133,7 @@ fn sources(folder: &Path) -> Result<String, String> {
     Ok(table)
 }
 
-/// Each feature of the manifest, with the comment above it.
+/// A table of the manifest's features, each with the comment above it.
 fn features(manifest: &str) -> Result<String, String> {
     let section = manifest
         .lines()
@@ -168,7 +168,7 @@ fn features(manifest: &str) -> Result<String, String> {
     Ok(table)
 }
 
-/// The requests of each operation, next to Curator's if known.
+/// A table of the requests of each operation, next to Curator's if they are known.
 fn costs(table: &str) -> Result<String, String> {
     let found = TABLES.iter().find(|(name, _)| *name == table);
     let (_, rows) = found.ok_or_else(|| format!("costs.rs has no table {table:?}"))?;
@@ -181,7 +181,7 @@ fn costs(table: &str) -> Result<String, String> {
     let mut written =
         format!("| | What is sent | Requests | Round trips |{head}\n|---|---|---|---|{line}\n");
     for row in *rows {
-        // `false`: without the requests that are sent only to old servers.
+        // `false` omits the requests that are sent only to old servers.
         let pipelines = row.pipelines(false);
         let requests: u64 = pipelines.iter().flatten().map(|(_, number)| number).sum();
         written += &format!(
@@ -213,7 +213,7 @@ fn first_sentence(source: &str) -> Option<String> {
     Some(paragraph[..end].replace('|', "\\|")).filter(|sentence| !sentence.is_empty())
 }
 
-/// The decisions in order, with their titles.
+/// A table of the decisions in order, with their titles.
 fn decisions(folder: &Path) -> Result<String, String> {
     let mut table = "| | |\n|---|---|\n".to_owned();
     for path in files(folder)? {
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn every_documented_cost_is_named_by_a_test() {
-        // A tuple on several lines ends with a comma.
+        // rustfmt ends a tuple on several lines with a comma.
         let without_blanks = |text: &str| {
             text.split_whitespace()
                 .collect::<String>()

@@ -1,4 +1,4 @@
-//! Reads files, and makes new ones.
+//! Reads files, and creates new ones.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
     process::id,
 };
 
-/// The files in the folder and in the folders below it, in the order of their paths.
+/// All files below the directory, sorted by path.
 pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let cannot = |e: io::Error| format!("cannot list {}: {e}", folder.display());
     let entries = fs::read_dir(folder)
@@ -31,8 +31,8 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))
 }
 
-/// Has `make` write a file or a directory in a temporary place. Renames it when it is complete, so
-/// that other processes never see a part of it.
+/// Calls `make` to write a file or a directory in a temporary place, and renames the result to
+/// `place`, so that other processes never see a part of it.
 pub(crate) fn make_at(
     place: &Path,
     make: impl FnOnce(&Path) -> Result<(), String>,
@@ -43,7 +43,7 @@ pub(crate) fn make_at(
     fs::create_dir_all(directory).map_err(cannot)?;
     let work = directory.join(format!(".making-{}-{}", name.display(), id()));
     let made = make(&work).and_then(|()| match fs::rename(&work, place) {
-        // Another process was faster.
+        // Another process has already created the same file or directory.
         Err(_) if place.exists() => Ok(()),
         renamed => renamed.map_err(cannot),
     });
@@ -52,7 +52,7 @@ pub(crate) fn make_at(
     made
 }
 
-/// A name for what is made from these sources: it changes with them.
+/// A name for an output that is made from these sources. Other sources give another name.
 pub(crate) fn name_of(what: &str, sources: &impl Hash) -> String {
     let mut version = DefaultHasher::new();
     sources.hash(&mut version);

@@ -47,14 +47,14 @@ pub(crate) struct Failure {
     pub(crate) output: String,
 }
 
-/// At most how many jobs run at a time: more than CI has cores, because most of the jobs mostly
-/// wait.
+/// The maximum number of jobs that run concurrently. CI has fewer cores, but most jobs mostly wait.
 const LANES: usize = 4;
 
-/// At most how many CPU-bound jobs run at a time: the others wait for servers, which need time too.
+/// The maximum number of CPU-bound jobs that run concurrently. The other jobs wait for servers,
+/// which need processor time too.
 const CPU_BOUND_LANES: usize = 2;
 
-/// The most lines of a failed job's output to repeat at the end.
+/// The maximum number of lines of a failed job's output that are repeated at the end.
 const REPEATED_LINES: usize = 60;
 
 type Queue = VecDeque<(usize, Job)>;
@@ -63,9 +63,10 @@ type Queue = VecDeque<(usize, Job)>;
 type Take = fn(&mut Queue) -> Option<(usize, Job)>;
 
 /// Runs all jobs. The list must be ordered from CPU-bound jobs to jobs that mostly wait. One lane
-/// takes jobs from its front, the others from its end; all but [`CPU_BOUND_LANES`] take only jobs
-/// that mostly wait. A lane without a job to take ends. Prints the output of a job when the job
-/// ends; until then it is in a file in `directory`.
+/// takes jobs from the front of the list, the other lanes take jobs from its end; all but
+/// [`CPU_BOUND_LANES`] lanes take only jobs that mostly wait. A lane ends when there is no job that
+/// it can take. Prints the output of a job when the job ends; until then the output is in a file in
+/// `directory`.
 pub(crate) fn run(
     jobs: Vec<Job>,
     directory: &Path,
@@ -160,7 +161,7 @@ impl Job {
             ..Tally::read(&text)
         };
         let servers = Servers::read(&fs::read_to_string(&report).unwrap_or_default());
-        // These files are needed during this run only.
+        // Only this run needs these files.
         drop((fs::remove_file(log), fs::remove_file(report)));
         (
             Outcome {
@@ -175,8 +176,8 @@ impl Job {
     }
 
     fn status(&mut self, log: &Path, report: &Path) -> io::Result<ExitStatus> {
-        // One file for standard output and standard error, so that the order of their lines is
-        // kept.
+        // Standard output and standard error go to the same file, so that the order of their lines
+        // is kept.
         let both = File::create(log)?;
         self.command
             .env(REPORT_VARIABLE, report)
@@ -186,17 +187,17 @@ impl Job {
     }
 }
 
-/// The part of a failed program's output to repeat: from its first failed test on, or everything if
-/// it names none; at most the last [`REPEATED_LINES`] lines. libtest prints the output of the
-/// failed tests after the line `failures:`.
+/// The part of a failed program's output to repeat: everything from the first failed test on, or
+/// the whole output if it names no failed test; at most the last [`REPEATED_LINES`] lines. libtest
+/// prints the output of the failed tests after the line `failures:`.
 fn failed_output(output: &str) -> String {
     let lines: Vec<_> = output.lines().collect();
     let first = lines
         .iter()
         .position(|line| *line == "failures:")
         .unwrap_or(0);
-    // The documentation tests are several programs. The output of those that pass after the last
-    // failed one is left out.
+    // The documentation tests are several programs. The output of programs that pass after the last
+    // failed program is omitted.
     let last = lines
         .iter()
         .rposition(|line| line.starts_with("test result: FAILED"));
@@ -312,7 +313,8 @@ mod tests {
         };
         let logs = tempfile::tempdir().unwrap();
         let mut jobs: Vec<_> = (0..LANES).map(wait_for_all).collect();
-        // It runs when one of the others has ended, so all of them have created their files.
+        // This job starts when one of the other jobs has ended, so all of those have created their
+        // files.
         jobs.insert(
             1,
             job(&format!(

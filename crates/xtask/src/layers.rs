@@ -1,17 +1,17 @@
 //! Checks that the modules of a crate are layered: imports point downwards, without cycles.
 //!
-//! A module of the table is a file of the crate's root, or a whole folder: no module of a folder is
-//! listed separately, which would hide a cycle between two folders.
+//! A module of the table is a file of the crate's root, or a whole directory: no module of a
+//! directory is listed separately, which would hide a cycle between two directories.
 //!
 //! Every path that begins with `crate`, `super`, `self` or a module of the file counts as an
 //! import, anywhere in the file; re-exports are followed to the module that defines the name.
-//! Imports in tests and in documentation do not count. Method calls do not count either, as they do
-//! not contain a module: an `impl` block in another file than its type is treated as part of that
-//! type, such as `contest::wait` of `contest::entry`.
+//! Imports in tests and in documentation do not count. Method calls do not count either, because
+//! they do not contain a module: an `impl` block in another file than its type, such as
+//! `contest::wait` of `contest::entry`, is treated as part of the type.
 //!
-//! Inside a module of the table, sibling files and folders may import each other, but not in a
-//! cycle. A file and the files in its folder (`ledger.rs` and `ledger/refused.rs`) are one module,
-//! whose imports of each other are not checked.
+//! Inside a module of the table, sibling files and directories may import each other, but not in a
+//! cycle. A file and the files in its directory (`ledger.rs` and `ledger/refused.rs`) are one
+//! module, whose imports of each other are not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -143,7 +143,8 @@ const CRATES: &[(&str, Layers<'static>)] = &[
     ),
 ];
 
-/// The known cycles: a crate, the import without which the table would hold, and the reason.
+/// The known violations: a crate, the import without which the crate would have none, and the
+/// reason.
 const EXCEPTIONS: &[(&str, (&str, &str), &str)] = &[];
 
 /// The imports of a crate. Modules and names are paths from its root, such as `a::b`.
@@ -285,7 +286,7 @@ impl Source {
         )
     }
 
-    /// The violations of the layering, without the `exceptions`.
+    /// The violations of the layering, except for the `exceptions`.
     fn check(&self, layers: Layers<'_>, exceptions: &[(&str, &str)]) -> Vec<String> {
         let table = layers.iter().enumerate();
         let table: Vec<_> = table
@@ -306,7 +307,7 @@ impl Source {
         let mut arrows = BTreeSet::new();
         let mut unlisted = BTreeSet::new();
         let mut excepted = BTreeSet::new();
-        // The root of the crate only re-exports.
+        // The root of the crate is skipped, because it only re-exports.
         for (file, named) in self.named.iter().filter(|(file, _)| !file.is_empty()) {
             for name in named {
                 let origin = self.origin(name);
@@ -333,8 +334,8 @@ impl Source {
                 arrows.extend(arrow);
             }
         }
-        // Repeatedly removes the imports by modules that are not imported, and of modules without
-        // imports. The rest are in cycles.
+        // Repeatedly removes the imports by modules that are not imported, and the imports of
+        // modules that import nothing. The remaining imports are in cycles.
         let mut all = BTreeSet::new();
         while all.len() != arrows.len() {
             all.clone_from(&arrows);
@@ -357,8 +358,8 @@ impl Source {
         problems
     }
 
-    /// The siblings that contain `file` and `origin`, if these are in different files or folders of
-    /// one folder.
+    /// The siblings that contain `file` and `origin`, if these are in different files or
+    /// directories of one directory.
     fn siblings<'a>(&'a self, file: &'a str, origin: &str) -> Option<(&'a str, &'a str)> {
         let other = self
             .named
@@ -387,7 +388,7 @@ fn is_in(path: &str, module: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// The sources in a folder, with their paths from there.
+/// The sources below a directory, with their paths relative to it.
 pub(crate) fn sources_of(folder: &Path) -> Vec<(String, String)> {
     let name = |path: &Path| {
         path.strip_prefix(folder)

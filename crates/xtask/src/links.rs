@@ -61,9 +61,9 @@ fn links_lead_to_files_and_headings() {
     assert_eq!(problems, [""; 0]);
 }
 
-/// The links on a page that lead nowhere in the guide. rustdoc does not know the files of the
-/// repository, so each link must use a label that the module of the page defines. `module` is the
-/// source of that module.
+/// The links on a page that do not resolve in the guide. rustdoc does not know the files of the
+/// repository, so each link must use a label that the page's module defines. `module` is the source
+/// of this module.
 fn dead_in_guide(module: &str, page: &str) -> Vec<String> {
     let label = |line: &str| Some(line.strip_prefix('[')?.split_once("]: ")?.0.to_owned());
     let defined: Vec<_> = module

@@ -198,7 +198,7 @@ fn target_dir() -> Result<PathBuf, String> {
         .map_err(|e| format!("cannot find the target directory {}: {e}", set.display()))
 }
 
-/// The root of the workspace: this package is at `crates/xtask`.
+/// The root of the workspace, which contains this package as `crates/xtask`.
 fn workspace() -> PathBuf {
     let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     package

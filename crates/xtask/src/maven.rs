@@ -20,12 +20,12 @@ use crate::{
 pub(crate) type Artifact = (&'static str, &'static str, &'static str);
 
 /// The logging back ends for the two interfaces of slf4j that ZooKeeper uses. Releases ship with
-/// others, which make a server's start take more processor time.
+/// other back ends, which make the start of a server take more processor time.
 const SIMPLE_1: Artifact = ("org.slf4j", "slf4j-simple", "1.7.36");
 const SIMPLE_2: Artifact = ("org.slf4j", "slf4j-simple", "2.0.13");
 
-/// What a server needs besides its declared dependencies: a logging back end; and the others, in
-/// the versions that its release ships with.
+/// The jars that a server needs besides its declared dependencies: a logging back end, and others
+/// in the versions that the server's release ships with.
 fn extra(version: &str) -> &'static [Artifact] {
     match release(version) {
         (..=2, _) | (3, ..=5) => &[SIMPLE_1],
@@ -64,14 +64,14 @@ const EXCLUDED: [(&str, &str); 2] = [
     ("org.apache.yetus", "audience-annotations"),
 ];
 
-/// Whether to fetch the pinned release although `found` could be used: Debian's package is older,
-/// and is used only if Maven is missing.
+/// Whether to fetch the pinned release although `found` could be used. Debian's package is older,
+/// so it is used only if Maven is missing.
 pub(crate) fn is_better_fetched(found: &Distribution) -> bool {
     found.origin() == Origin::Debian && find_on_path("mvn").is_some()
 }
 
-/// Finds this release of ZooKeeper in the target directory, or fetches it there. Returns its
-/// directory.
+/// Finds this release of ZooKeeper in the target directory, or fetches it into the target
+/// directory. Returns its directory.
 pub(crate) fn fetch(version: &str) -> Result<PathBuf, String> {
     let home = prepared_dir(&target_dir()?, version);
     // Earlier versions of xtask fetched another logging back end.
@@ -119,9 +119,10 @@ impl Jars {
                     self.required.join(" and ")
                 ));
             }
-            // Not a complete set, which another process may use already.
+            // An incomplete set is replaced, but not a complete one, which another process may use
+            // already.
             if !self.are_complete(home) {
-                // If this fails, so does the rename.
+                // If this fails, the rename fails too.
                 drop(fs::remove_dir_all(home));
             }
             Ok(())
@@ -169,7 +170,7 @@ fn pom(version: &str) -> String {
     )
 }
 
-/// A Maven project that depends on `artifact`, without its excluded dependencies, and on the
+/// A Maven project that depends on `artifact`, except for the excluded dependencies, and on the
 /// artifacts `more`.
 pub(crate) fn project(artifact: (&str, &str, &str), more: &[Artifact]) -> String {
     let exclusion = |(group, artifact): &(&str, &str)| {
@@ -216,8 +217,8 @@ const SOURCES: [&str; 3] = [
     "crates/curator-bench/peers",
 ];
 
-/// Finds the class path of our programs, or fetches Curator's jars and compiles the programs, into
-/// the target directory. Quick if it is prepared already.
+/// Finds the class path of our programs, or fetches Curator's jars and compiles the programs into
+/// the target directory. Takes little time if they are prepared already.
 pub(crate) fn prepare_curator() -> Result<OsString, String> {
     if let Some(classpath) = env::var_os(CLASSPATH_VARIABLE) {
         return Ok(classpath);
@@ -284,8 +285,8 @@ fn javac(compiler: &Path, jars: &Path, classes: &Path, sources: &[PathBuf]) -> C
     javac
 }
 
-/// The compiler in `JAVA_HOME`, or else in `PATH`: ZooKeeper's scripts look for `java` in the same
-/// order.
+/// The compiler in `JAVA_HOME`, or else in `PATH`. ZooKeeper's scripts search for `java` in the
+/// same order.
 fn compiler() -> Result<PathBuf, String> {
     let find = || {
         env::var_os("JAVA_HOME")

@@ -14,10 +14,10 @@ pub(crate) const PUBLISHED: [&str; 5] = [
 /// An unmaintained dependency, which must not be in a build without the feature of this name.
 const UNMAINTAINED: &str = "backoff";
 
-/// All features that need no library of the system. Each package enables those that it has.
+/// All features that need no system library. Each package enables the ones that it has.
 const FEATURES: &str = "backoff,metrics,native,sasl-digest-md5,serde,tls,tokio-util,tower";
 
-/// Packs every package, and compiles each by itself from its packed files: with the default
+/// Packs every package, and compiles each one separately from its packed files: with the default
 /// features, and with all of them.
 pub(crate) fn run() -> Result<(), String> {
     let mut tree = command::cargo();
@@ -44,7 +44,7 @@ pub(crate) fn run() -> Result<(), String> {
             "packing {}, with the features \"{features}\"",
             PUBLISHED.join(", ")
         ));
-        // `--allow-dirty`: packs uncommitted changes too.
+        // `--allow-dirty` packs uncommitted changes too.
         let publish = [
             "publish",
             "--workspace",
@@ -121,13 +121,13 @@ mod tests {
         let commands: Vec<Vec<_>> = commands
             .map(|command| command.split([' ', ',']).collect())
             .collect();
-        // The dependencies and features of `curator-protocol` are those that `curator-recipes`
-        // gives it.
+        // `curator-protocol` is skipped: it has the dependencies and features that
+        // `curator-recipes` selects.
         for package in PUBLISHED
             .iter()
             .filter(|package| **package != "curator-protocol")
         {
-            // `curator-recipes` passes the features of the client on.
+            // `curator-recipes` has the features of the client, and passes them on.
             let same = ["curator-client", "curator-recipes"];
             assert!(
                 commands.iter().any(|command| command[0] == *package),
@@ -158,7 +158,8 @@ mod tests {
             .flat_map(|name| ["LICENSE-MIT", "LICENSE-APACHE"].map(|file| (name, file)))
         {
             let copy = workspace().join("crates").join(package).join(licence);
-            // Where git does not create links, a link is a file that contains a path.
+            // Where git cannot create symbolic links, it writes the target's path into a regular
+            // file instead.
             assert!(
                 copy.symlink_metadata().is_ok_and(|found| found.is_file()),
                 "{} is not a regular file",
@@ -173,8 +174,8 @@ mod tests {
         }
     }
 
-    /// cargo prints a warning at most, and crates.io shows a page without them. `repository` is
-    /// missing: this project does not own one yet.
+    /// Without them, cargo at most prints a warning, and crates.io shows an incomplete page.
+    /// `repository` is missing: this project does not own one yet.
     #[test]
     fn every_published_package_has_the_keys_and_files_that_a_registry_shows() {
         for package in PUBLISHED {

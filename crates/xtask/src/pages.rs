@@ -20,17 +20,17 @@ const PAGES: [&str; 11] = [
     "examples/README.md",
 ];
 
-/// Pages with many names of other projects, also in other languages: only paths like `Error::Lost`
-/// are checked.
+/// Pages with many names of other projects, including names in other languages. Only paths like
+/// `Error::Lost` are checked.
 const ABOUT_OTHERS: [&str; 3] = [
     "docs/from-curator.md",
     "docs/interop.md",
     "docs/upstream.md",
 ];
 
-/// Names that are not defined in this workspace.
+/// Names in pages that are not defined in this workspace.
 const FOREIGN: &[&str] = &[
-    // Of `zookeeper-client` and its dependencies.
+    // Items of `zookeeper-client` and its dependencies.
     "AddWatchMode",
     "Depot",
     "IterableEndpoints",
@@ -62,8 +62,8 @@ const FOREIGN: &[&str] = &[
     // Items that a decision has removed.
     "ContenderId",
     "JointContest",
-    // Of Curator, etcd, Kubernetes, Python, Rust, tokio, tracing and ZooKeeper; a system call, an
-    // option of kazoo, and metrics.
+    // Items of Curator, etcd, Kubernetes, Python, Rust, tokio, tracing and ZooKeeper; a system
+    // call, an option of kazoo, and metrics.
     "DistributedAtomicInteger",
     "FailedDeleteManager",
     "IntoFuture",
@@ -159,14 +159,14 @@ impl Sources {
         let is_file = consists_of("_-./") && SOURCES.iter().any(|end| name.ends_with(end));
         let file = format!("/{}", name.trim_start_matches("../"));
         if name.starts_with("crates/") && consists_of("_-./") {
-            // A whole path, also of a folder.
+            // A whole path, of a file or of a directory.
             self.files.iter().any(|path| {
                 path.ends_with(&file) || path.contains(&format!("{}/", file.trim_end_matches('/')))
             })
         } else if is_file {
             self.files.iter().any(|path| path.ends_with(&file))
         } else {
-            // The name of a metric is in a string.
+            // The name of a metric occurs in the code as a string.
             let is_metric = name.starts_with("curator_") && self.words.contains(name);
             !is_test || is_metric || self.functions.contains(name)
         }
@@ -200,7 +200,7 @@ fn is_name(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// The names of the functions in a source, also inside macros.
+/// The names of the functions in a source, including functions inside macros.
 fn functions(source: &str) -> impl Iterator<Item = &str> {
     source
         .split("fn ")

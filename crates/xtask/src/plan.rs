@@ -33,8 +33,8 @@ pub(crate) enum Server {
 /// The servers, in the order of the runs, and the role of each.
 pub(crate) type Choice = Vec<(Server, Role)>;
 
-/// The choice if the caller names no servers: embedded servers and the newest release; in a run of
-/// all tests also simulated servers, and, unless the run is that before a commit, older releases.
+/// The choice if the caller names no servers: embedded servers and the newest release. A run of all
+/// tests adds simulated servers, and older releases unless its tier is [`Tier::Commit`].
 pub(crate) fn default_choice(
     arguments: &[String],
     chosen: Option<ServerKind>,
@@ -64,7 +64,8 @@ pub(crate) fn default_choice(
 ///
 /// # Errors
 ///
-/// When an item is not a server, when there is none, or when the environment selects servers too.
+/// When an item is not a server, when the list is empty, or when the environment also selects
+/// servers.
 pub(crate) fn named_choice(list: &str, chosen: Option<ServerKind>) -> Result<Choice, String> {
     if let Some(kind) = chosen {
         return Err(format!(
@@ -108,8 +109,8 @@ pub(crate) fn chosen_kind() -> Result<Option<ServerKind>, String> {
 
 /// The kinds of servers for tests that the caller selects by arguments, in this order.
 ///
-/// If the environment selects a kind, only that kind. Otherwise embedded and real servers, unless
-/// one kind is enough for all of the named targets.
+/// If the environment selects a kind, returns only this kind. Otherwise returns embedded and real
+/// servers, unless one kind is enough for all of the named targets.
 pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<ServerKind> {
     if let Some(kind) = chosen {
         return vec![kind];
@@ -136,7 +137,7 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
     }
 }
 
-/// What a server is tested with in a run without arguments.
+/// The tests that a server runs in a run without arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
     /// Embedded servers: all tests that need no real server.
@@ -149,15 +150,16 @@ pub(crate) enum Role {
     /// An older release: the tests whose names contain [`RELEASES`]; every night, all tests of the
     /// target `server`, and the tests with other clients.
     Older,
-    /// The same, and the conformance tests, as there are transcripts of this release.
+    /// The tests of [`Older`](Self::Older), and the conformance tests, because there are
+    /// transcripts of this release.
     OlderWithTranscripts,
 }
 
-/// The tests of a package's target in a run of this tier, on a server in this role: those with one
-/// of these texts in their names, or all if there is no text. `None` if no test runs.
+/// The tests of a package's target in a run of this tier, on a server in this role: the tests whose
+/// names contain one of these texts, or all tests if there is no text. `None` if no test runs.
 ///
-/// `is_included`: whether the tier includes the target's program. `has_newest`: whether there is a
-/// server in the role [`Role::Newest`] too.
+/// `is_included`: whether the tier includes the target's program. `has_newest`: whether the run
+/// also has a server in the role [`Role::Newest`].
 pub(crate) fn tests(
     tier: Tier,
     role: Role,
@@ -223,8 +225,8 @@ pub(crate) fn command_line(arguments: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// The number of tests that run at a time: more than there are cores, as most tests wait for a
-/// server or for the end of a session. A starting real server uses a whole core.
+/// The number of tests that run concurrently. Larger than the number of cores, because most tests
+/// wait for a server or for the end of a session. A starting real server uses a whole core.
 pub(crate) fn threads(kind: ServerKind, cores: usize) -> usize {
     match kind {
         ServerKind::Embedded | ServerKind::Simulated => 6 * cores,
@@ -232,7 +234,7 @@ pub(crate) fn threads(kind: ServerKind, cores: usize) -> usize {
     }
 }
 
-/// The filters for the tests with these clients: without filters, all tests would run.
+/// The filters for the tests with these clients. Without filters, all tests would run.
 pub(crate) fn filters(needs: Needs, clients: &[Client]) -> Vec<String> {
     clients
         .iter()
@@ -244,7 +246,7 @@ pub(crate) fn filters(needs: Needs, clients: &[Client]) -> Vec<String> {
         .collect()
 }
 
-/// The prefix of the names of tests with a client.
+/// The prefix of the names of a client's tests.
 fn module(client: Client) -> String {
     format!("{}::", client.name())
 }
@@ -532,7 +534,7 @@ mod tests {
         );
     }
 
-    /// A test with another name would never run.
+    /// A test whose name does not contain its client would never run.
     #[test]
     fn each_test_with_a_peer_has_its_client_in_its_name() {
         for program in [

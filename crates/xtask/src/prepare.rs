@@ -1,8 +1,8 @@
 //! Prepares Java, ZooKeeper and the other clients, and makes the archive of a release's classes,
 //! which make its servers start faster (Java's class data sharing).
 //!
-//! Java writes the archive when it ends, with the classes that it has loaded. So this module starts
-//! a server, requests its status, and ends it.
+//! Java writes the archive when it exits, with the classes that it has loaded. So this module
+//! starts a server, requests its status, and ends it.
 
 use std::{
     env,
@@ -47,7 +47,7 @@ pub(crate) fn environment(clients: &[Client]) -> Result<(), String> {
     Ok(())
 }
 
-/// Finds ZooKeeper and Java, or installs them. Quick if both are installed.
+/// Finds ZooKeeper and Java, or installs them. Takes little time if both are installed.
 pub(crate) fn prepare() -> Result<Distribution, String> {
     java()?;
     let found = match Distribution::find() {
@@ -116,7 +116,7 @@ pub(crate) fn debian() -> Result<Distribution, String> {
 }
 
 /// Makes the archive of a ZooKeeper's classes, if it is missing: beside the jars, or for Debian's
-/// package in the target directory. Writes nothing into another directory of the user.
+/// package in the target directory. Writes into no other directory of the user.
 fn archive_classes(found: &Distribution) -> Result<(), String> {
     let class_path = found.classpath();
     let jar = env::split_paths(&class_path).next().unwrap_or_default();
@@ -130,11 +130,11 @@ fn archive_classes(found: &Distribution) -> Result<(), String> {
     Ok(())
 }
 
-/// A server starts in one or two seconds.
+/// Long enough for a server, which starts in one or two seconds.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Makes the archive of the classes on this class path in `directory`, unless it exists. A failure
-/// is only printed, as servers start without an archive too.
+/// Makes the archive of the classes on this class path in `directory`, unless the archive exists.
+/// Only prints a failure, because servers also start without an archive.
 pub(crate) fn make_class_archive(class_path: &OsStr, directory: &Path) {
     if let Err(error) = try_make(class_path, directory) {
         print_line(&format!(
@@ -152,7 +152,8 @@ fn try_make(class_path: &OsStr, directory: &Path) -> Result<(), String> {
     let made = run_server(class_path, &work).and_then(|()| {
         // The directory for the archive of Debian's package might not exist yet.
         let created = fs::create_dir_all(directory);
-        // Renamed when it is complete, so that other processes never see a part of it.
+        // The archive is renamed when it is complete, so that other processes never see a part of
+        // it.
         let renamed = created.and_then(|()| fs::rename(work.join(CLASS_ARCHIVE), &archive));
         renamed.map_err(|e| format!("Java wrote no archive: {e}"))
     });
@@ -183,9 +184,9 @@ fn run_server(class_path: &OsStr, work: &Path) -> Result<(), String> {
             "-XX:ArchiveClassesAtExit={}",
             work.join(CLASS_ARCHIVE).display()
         ))
-        // With the tests' logging, so that the archive has its classes too.
+        // Uses the tests' logging, so that the archive contains its classes too.
         .args(logging_options(work))
-        // The class path of the tests: an archive is valid only for this order of the jars.
+        // Uses the class path of the tests: an archive is valid only for this order of the jars.
         .arg("-cp")
         .arg(class_path)
         .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
@@ -197,7 +198,7 @@ fn run_server(class_path: &OsStr, work: &Path) -> Result<(), String> {
         .spawn()
         .map_err(|e| format!("cannot start Java: {e}"))?;
     let ready = wait_until_ready(&mut server, address);
-    // Java writes the archive only if it is asked to end.
+    // Java writes the archive only if a signal asks it to exit.
     let ended = Command::new("kill")
         .arg(server.id().to_string())
         .status()

@@ -50,7 +50,8 @@ pub(crate) const PLAIN_PACKAGES: [&str; 10] = [
 const PLAIN_FEATURES: &str = "curator-client/zookeeper-client,curator-discovery/zookeeper-client,\
                               curator-recipes/zookeeper-client,curator-test/simulation";
 
-/// The packages with tests that need all features, or that only tools and examples need.
+/// The packages with tests that need all features, and the packages that only tools and examples
+/// need.
 const FULL_PACKAGES: [&str; 12] = [
     CLIENT,
     "curator-discovery",
@@ -69,14 +70,14 @@ const FULL_PACKAGES: [&str; 12] = [
 /// The packages with tests that only a run of all tests builds.
 const NIGHTLY_PACKAGES: [&str; 1] = ["curator-bench"];
 
-/// The features of [`Build::Full`], besides the default ones and those with Kerberos tickets.
+/// The features of [`Build::Full`], besides the default features and [`KERBEROS_FEATURE`].
 const FULL_FEATURES: &str = "curator-client/tls,curator-recipes/tls,curator-test/tls,curator-pages/full,curator-examples/backoff";
 
 /// The feature with Kerberos tickets.
 const KERBEROS_FEATURE: &str = "curator-client/sasl-gssapi";
 
 /// Builds the test programs of a run: once without the features that need a C compiler, and, unless
-/// the run is that before a commit, once with all of them.
+/// the tier is [`Tier::Commit`], once with all of them.
 pub(crate) fn build(tier: Tier, has_kerberos: bool) -> Result<Vec<Program>, String> {
     let mut programs = cargo(
         Build::Plain,
@@ -84,11 +85,12 @@ pub(crate) fn build(tier: Tier, has_kerberos: bool) -> Result<Vec<Program>, Stri
         &named_targets(Build::Plain, tier, has_kerberos),
     )?;
     if tier != Tier::Landing {
-        // The targets that need nothing which may be missing.
+        // The targets that plain `cargo test` runs.
         programs.extend(cargo(Build::Plain, &plain(), &[])?);
     }
     if tier != Tier::Commit {
-        // Some tests run examples. `cargo test --examples` would make test programs of these.
+        // Some tests run examples as programs; `cargo test --examples` would build their tests
+        // instead.
         let examples = ["build", "--profile", "test", "--examples"].map(str::to_owned);
         command::run(
             command::cargo()
@@ -138,9 +140,9 @@ fn full(tier: Tier, has_kerberos: bool) -> Vec<String> {
     .concat()
 }
 
-/// The arguments for the targets of this build that plain `cargo test` leaves out, and for the
-/// tests in the sources, without which cargo would not enable the features of packages that have
-/// none of these targets.
+/// The arguments for the targets of this build that plain `cargo test` does not run, and for the
+/// tests in the sources. Without the latter, cargo would not enable the features of packages that
+/// have none of these targets.
 fn named_targets(build: Build, tier: Tier, has_kerberos: bool) -> Vec<String> {
     // These run on older releases too.
     let is_of_older_releases = |name| tier != Tier::Commit && [SERVER, CONFORMANCE].contains(&name);
@@ -231,7 +233,7 @@ impl Program {
         }))
     }
 
-    /// The smallest run that includes the program. That before a commit builds nothing with all
+    /// The smallest tier that includes the program. [`Tier::Commit`] builds nothing with all
     /// features.
     pub(crate) fn tier(&self) -> Tier {
         match self.build {

@@ -1,18 +1,18 @@
-//! Checks that no order in the crates that run in a simulation is drawn by tokio, whose random
-//! numbers have no seed: a simulation repeats a run exactly.
+//! Checks that tokio selects no order at random in the crates that run in a simulation: its random
+//! numbers have no seed, but a simulation must repeat a run exactly.
 //!
-//! - `select!` without `biased` draws its first branch. The macros of `futures`, `select!` and
-//!   `stream_select!`, always do.
-//! - `tokio::sync::watch` draws the order of its receivers.
-//!   `curator_client::source::watch` stands for it.
+//! - `select!` without `biased` selects its first branch at random. The macros of `futures`,
+//!   `select!` and `stream_select!`, always do.
+//! - `tokio::sync::watch` wakes its receivers in a random order. The crates use
+//!   `curator_client::source::watch` instead.
 //!
-//! What else cannot be repeated are methods and types, which Clippy finds: see `clippy.toml`. With
-//! one thread, tokio draws nothing else: `join!` rotates, and its other channels and locks wake
-//! their waiters in order.
+//! Other code that cannot be repeated consists of methods and types, which Clippy finds: see
+//! `clippy.toml`. With one thread, tokio makes no other random choice: `join!` rotates, and its
+//! other channels and locks wake their waiters in order.
 
 use proc_macro2::{TokenStream, TokenTree, TokenTree::*};
 
-/// What runs in a simulation.
+/// The directories of the code that runs in a simulation.
 const FOLDERS: [&str; 8] = [
     "curator-client/src",
     "curator-discovery/src",
@@ -27,7 +27,7 @@ const FOLDERS: [&str; 8] = [
 /// Re-exports tokio's channel for builds without a simulation.
 const SOURCE: &str = "curator-client/src/source.rs";
 
-/// The starts of what draws an order.
+/// The beginning of each piece of code that selects an order at random.
 fn drawn(tokens: TokenStream) -> Vec<String> {
     let tokens: Vec<_> = tokens.into_iter().collect();
     let is_word = |token: &TokenTree, name: &str| matches!(token, Ident(word) if word == name);

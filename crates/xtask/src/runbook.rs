@@ -5,7 +5,7 @@ use std::fs;
 use crate::layers::sources_of;
 use crate::workspace;
 
-/// The number of characters of a message that a page must contain.
+/// How many characters of a message a page must contain.
 const LONG: usize = 45;
 
 /// The message of each call of `warn!` or `error!`, up to its first placeholder and to [`LONG`]

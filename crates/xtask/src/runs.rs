@@ -14,7 +14,7 @@ use crate::{
 /// Prepares ZooKeeper and the requested peers, and runs `curator-jepsen run` with these arguments.
 pub(crate) fn jepsen(arguments: &[String]) -> Result<(), String> {
     let mut cargo = command::cargo();
-    // With the profile of the tests, which optimizes the packages that the workers use.
+    // Uses the profile of the tests, which optimizes the packages that the workers use.
     cargo
         .args([
             "run",
@@ -61,9 +61,10 @@ fn names_peer(arguments: &[String], client: &str) -> bool {
         })
 }
 
-/// Runs `curator-simulation` with these arguments. It needs nothing that must be prepared.
+/// Runs `curator-simulation` with these arguments. Needs no preparation.
 pub(crate) fn simulate(arguments: &[String]) -> Result<(), String> {
-    // Optimized: a search of some thousand schedules takes much longer than the build.
+    // The build is optimized, because a search of some thousand schedules takes much longer than
+    // the build.
     let cargo = [
         "run",
         "--quiet",

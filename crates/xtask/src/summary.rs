@@ -13,8 +13,7 @@ use crate::{
 pub(crate) struct Run {
     /// The server, such as `embedded` or `ZooKeeper 3.9.5`.
     pub(crate) title: String,
-    /// The kind of server that tests of every package must have used; `None` if no such check is
-    /// made.
+    /// The kind of server that every package's tests must have used; `None` if this is not checked.
     pub(crate) required: Option<ServerKind>,
     pub(crate) tally: Tally,
     pub(crate) servers: Servers,
@@ -30,8 +29,8 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// What is printed at the end: the last lines of the output of each failed program, then the
-    /// results.
+    /// The text that is printed at the end: the last lines of each failed program's output, then
+    /// the results.
     pub(crate) fn text(&self) -> String {
         let mut total = Tally::default();
         let mut lines = Vec::new();
@@ -69,7 +68,8 @@ impl Summary {
         self.runs.iter().flat_map(|run| &run.failed)
     }
 
-    /// Whether the run passed. If `all_required` is set, tests that did not run are a failure.
+    /// Returns an error if the run failed. If `all_required` is set, tests that did not run are a
+    /// failure.
     pub(crate) fn verdict(&self, all_required: bool) -> Result<(), String> {
         let failed: Vec<_> = self
             .failed()
@@ -105,7 +105,7 @@ pub(crate) fn is_ci(variable: Option<&OsStr>) -> bool {
     variable.is_some_and(|ci| !ci.is_empty())
 }
 
-/// The tests that need a real server.
+/// Names the tests that need a real server.
 pub(crate) const ON_REAL: &str = "the tests on a real ZooKeeper";
 
 /// Tests that were not run.
@@ -136,8 +136,8 @@ impl NotRun {
         })
     }
 
-    /// The tests on ZooKeeper 3.9, if another release was found. The embedded server must behave
-    /// like 3.9.
+    /// The tests that need ZooKeeper 3.9, if another release was found: the embedded server must
+    /// behave like 3.9.
     pub(crate) fn release_3_9(found: &str) -> Option<Self> {
         if found.starts_with("ZooKeeper 3.9.") {
             return None;

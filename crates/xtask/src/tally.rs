@@ -1,6 +1,6 @@
 //! Adds up the results of test programs, and counts the servers that tests ran on.
 //!
-//! Each started server has appended a line to the report, which curator-test writes.
+//! `curator-test` appends a line to the report for each server that has started.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,9 +21,9 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// The sum of the results in a program's output: documentation tests print several results. A
-    /// result is a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; …; finished in
-    /// 0.05s`.
+    /// The sum of the results in a program's output, because documentation tests print several
+    /// results. A result is a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; …;
+    /// finished in 0.05s`.
     pub(crate) fn read(output: &str) -> Self {
         let results = output
             .lines()
@@ -76,7 +76,7 @@ const NEED_SERVERS: [&str; 4] = [
     "curator-discovery",
 ];
 
-/// The servers that were started.
+/// The servers that tests have started.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Servers {
     /// For each kind and version, how long each start took.

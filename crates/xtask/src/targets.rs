@@ -5,15 +5,15 @@
 pub(crate) enum Tier {
     /// `cargo xtask test`: before each commit.
     Commit,
-    /// `cargo xtask test --landing`: what else must pass before a commit lands.
+    /// `cargo xtask test --landing`: the other tests that must pass before a commit lands.
     Landing,
     /// `cargo xtask test --nightly`: everything.
     Nightly,
 }
 
 impl Tier {
-    /// Whether a run of this tier includes targets of another one. The run before a landing follows
-    /// one of `Commit`.
+    /// Whether a run of this tier includes targets of another tier. A run of `Landing` does not
+    /// repeat the tests of `Commit`.
     pub(crate) fn includes(self, other: Self) -> bool {
         self == Self::Nightly || self == other
     }
@@ -56,11 +56,10 @@ pub(crate) enum Build {
 /// The tests that use a single server of the selected kind.
 pub(crate) const SERVER: &str = "server";
 
-/// The tests of [`SERVER`] whose outcome may depend on the release of ZooKeeper are in modules of
-/// this name.
+/// The modules of [`SERVER`] with tests whose outcome may depend on the release of ZooKeeper.
 pub(crate) const RELEASES: &str = "releases::";
 
-/// The tests of [`SERVER`] that use embedded servers only are in modules of this name.
+/// The modules of [`SERVER`] with tests that use embedded servers only.
 pub(crate) const EMBEDDED: &str = "embedded::";
 
 /// The tests that compare embedded and simulated servers with real ones.
@@ -78,7 +77,7 @@ pub(crate) const JEPSEN: &str = "jepsen";
 /// The tests with TLS.
 pub(crate) const TLS: &str = "tls";
 
-/// The tests on servers that lie, or do not speak the protocol.
+/// The tests on servers that send wrong replies, or do not speak the protocol.
 pub(crate) const HOSTILE: &str = "hostile";
 
 /// The soak.
@@ -140,9 +139,8 @@ pub(crate) fn named(name: &str) -> Option<&'static Target> {
 }
 
 impl Target {
-    /// Whether the tests use a core or more while they run. The runs under faults are the last such
-    /// target in
-    /// [`TARGETS`]: three concurrent runs use one and a half cores.
+    /// Whether the tests use a core or more while they run. In [`TARGETS`], the runs under faults
+    /// are the last such target: three concurrent runs use one and a half cores.
     pub(crate) fn is_cpu_bound(&self) -> bool {
         rank(self.name) <= rank(JEPSEN)
     }

@@ -23,7 +23,7 @@ const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
 /// The variable that selects the transport of the tests' clients.
 const TRANSPORT_VARIABLE: &str = "CURATOR_TEST_TRANSPORT";
 
-/// Its value for the client's own transport.
+/// The value of [`TRANSPORT_VARIABLE`] for the client's own transport.
 const NATIVE: &str = "native";
 
 /// The number of cases on hostile servers with the native transport. `.ci/run native` runs all,
@@ -34,7 +34,7 @@ const NATIVE_CASES: &str = "100";
 const WITHOUT_SERVER: &str = "without a server";
 
 /// Runs the tests of a tier, or `cargo test` with these arguments, on the named servers, or else on
-/// the tests of the tier.
+/// the servers of the tier.
 pub(crate) fn run(tier: Tier, servers: Option<&str>, arguments: &[String]) -> Result<(), String> {
     let chosen_kind = plan::chosen_kind()?;
     let ci = is_ci(env::var_os("CI").as_deref());
@@ -60,8 +60,7 @@ pub(crate) fn run(tier: Tier, servers: Option<&str>, arguments: &[String]) -> Re
     summary.verdict(required)
 }
 
-/// How many times as long as the calibration a run may take from a fresh clone. See
-/// CONTRIBUTING.md.
+/// The maximum time of a run from a fresh clone, in units of the calibration. See CONTRIBUTING.md.
 fn budget(tier: Tier) -> Option<u32> {
     match tier {
         Tier::Commit => Some(2_500),
@@ -70,7 +69,7 @@ fn budget(tier: Tier) -> Option<u32> {
     }
 }
 
-/// An available server, and what it is tested with.
+/// An available server, and its role.
 struct ServerRun {
     title: String,
     kind: ServerKind,
@@ -84,7 +83,7 @@ fn everything(tier: Tier, choice: Choice, ci: bool) -> Result<Summary, String> {
     let mut not_run = Vec::new();
     let wants_kerberos =
         tier != Tier::Commit && choice.iter().any(|(_, role)| *role == Role::Newest);
-    // Before the build, which must enable the feature of the Kerberos tests.
+    // Kerberos is prepared before the build, which must enable the feature of the Kerberos tests.
     let kerberos = wants_kerberos
         .then(|| debian::prepare_kerberos(ci))
         .transpose()
@@ -144,8 +143,8 @@ fn everything(tier: Tier, choice: Choice, ci: bool) -> Result<Summary, String> {
     Ok(Summary { runs, not_run })
 }
 
-/// The parts of names that select the program's tests on this server; none for all tests. `None` if
-/// no test runs.
+/// The filters that select the program's tests on this server; no filter selects all tests. `None`
+/// if no test runs.
 fn filters(
     tier: Tier,
     program: &Program,
@@ -237,7 +236,8 @@ impl ServerRun {
         }
     }
 
-    /// The tests that need release 3.9, if this server should run them but is another release.
+    /// The tests that need release 3.9, if this server is in the role that runs them, but is
+    /// another release.
     fn missing_3_9(&self) -> Option<NotRun> {
         (self.role == Role::Newest).then(|| NotRun::release_3_9(&self.title))?
     }
@@ -293,7 +293,7 @@ fn job(
         command.args(["--skip", EMBEDDED]);
     }
     if server_run.role == Role::Simulated {
-        // Simulated servers are tested with the client's own transport, and it with them.
+        // Tests of simulated servers also test the client's own transport.
         command.env(TRANSPORT_VARIABLE, NATIVE);
     }
     let (row, on) = match (target.needs, server_run.role) {
@@ -319,8 +319,8 @@ fn job(
     })
 }
 
-/// The job that runs the tests on hostile servers, and those with TLS, again, with the client's own
-/// transport. `None` for other programs, and if the caller has chosen the transport of all tests.
+/// The job that repeats the tests on hostile servers and the tests with TLS with the client's own
+/// transport. `None` for other programs, and if the caller has selected the transport of all tests.
 fn native_job(program: &Program, server_run: &ServerRun) -> Option<Job> {
     if ![HOSTILE, TLS].contains(&program.target.name)
         || program.package == "zklock"

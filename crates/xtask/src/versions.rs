@@ -23,7 +23,7 @@ struct Version<'a> {
     number: &'a str,
 }
 
-/// All versions in a page, without addresses, times and dates.
+/// All versions in a page, except for addresses, times and dates.
 fn versions(page: &str) -> impl Iterator<Item = Version<'_>> {
     let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
     page.match_indices(|letter: char| letter.is_ascii_digit())
@@ -103,7 +103,7 @@ impl Known {
         }
     }
 
-    /// If this version is wrong, the versions that are expected in its place.
+    /// The expected versions, if this version is wrong.
     fn instead_of(&self, version: &Version<'_>) -> Option<BTreeSet<&String>> {
         let mut expected: BTreeSet<_> = self
             .named
@@ -121,8 +121,8 @@ impl Known {
     }
 }
 
-/// The releases of ZooKeeper in the decision on supported servers. Of the minor release that is
-/// pinned, only the pinned release.
+/// The releases of ZooKeeper in the decision on supported servers. Contains only the pinned release
+/// of its minor release.
 fn servers(decision: &str) -> BTreeSet<String> {
     let (minor, _) = PINNED_VERSION.rsplit_once('.').unwrap();
     let mut servers: BTreeSet<_> = versions(decision)
@@ -206,7 +206,7 @@ fn a_version_that_is_not_used_is_found() {
     }
 }
 
-/// The lines of a page that let a build fetch our packages by a name which a stranger could
+/// The lines of a page that let a build fetch our packages by a name that a stranger could
 /// register.
 fn by_name(page: &str) -> Vec<&str> {
     page.lines()
