@@ -1,11 +1,11 @@
 //! Searches over schedules in simulated time.
 //!
-//! A *schedule* is what follows from a seed: three client processes use recipes against simulated
-//! servers, while the network, the servers and the processes fail. Everything runs in one thread,
-//! in simulated time, so a schedule can be repeated. Its [checks] run at every step; in the end,
-//! all faults are healed, and everything must come to rest.
+//! A *schedule* is a run that a seed determines: three client processes use recipes against
+//! simulated servers, while the network, the servers and the processes fail. Everything runs in one
+//! thread, in simulated time, so a schedule can be repeated. Its [checks] run at every step; in the
+//! end, all faults are healed, and all calls must complete.
 
-// A seed repeats a run: no order of a hash map.
+// A seed must repeat a run exactly, so nothing may depend on the order of a hash map.
 #![cfg_attr(not(test), warn(clippy::disallowed_types, clippy::iter_over_hash_type))]
 
 pub mod checks;

@@ -1,5 +1,5 @@
-//! The life of one client in one process, from its start to its close; and calls that are dropped
-//! in the middle.
+//! The lifetime of one client in one process, from its start to its close, and calls whose futures
+//! are dropped before they complete.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -17,12 +17,12 @@ use crate::checks::Checks;
 use crate::mutex::lock;
 use crate::world::{Job, Phase, World};
 
-/// How long a process at rest may take for what it must do.
+/// The time limit for a condition that must soon hold at rest.
 pub const SOON: Duration = Duration::from_secs(3);
-/// How often it is checked.
+/// The interval at which such a condition is checked.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One client of a process, and the choices of the job that uses it.
+/// The lifetime of one client of a process, and the random choices of the job that uses the client.
 #[derive(Debug)]
 pub struct Life {
     world: Arc<World>,
@@ -33,12 +33,14 @@ pub struct Life {
     ends: Instant,
     is_last: bool,
     job: Job,
-    /// The terms of this client that were seen, so that the others can be checked against them.
+    /// The terms of this client so far, so that the terms of other clients can be checked against
+    /// them.
     terms: Mutex<Vec<Arc<Leadership>>>,
 }
 
 impl Life {
-    /// A life of the client until this instant; the last one of its process rests after the end.
+    /// A lifetime of the client that ends at `ends`. In the last lifetime of a process, the client
+    /// stays open until the phase at rest.
     pub fn new(
         world: &Arc<World>,
         checks: &Arc<Checks>,
@@ -61,7 +63,7 @@ impl Life {
         }
     }
 
-    /// Another job with the same client, at the same time.
+    /// Another job that uses the same client concurrently.
     #[must_use]
     pub fn part(&self, name: &str) -> Self {
         let name = format!("{}/{name}", self.name);
@@ -75,12 +77,12 @@ impl Life {
         )
     }
 
-    /// One or two jobs with the same client, at the same time.
+    /// One or two jobs that use the same client concurrently.
     pub fn tasks(&self) -> impl Iterator<Item = Self> {
         (0..=self.below(2)).map(|number| self.part(&number.to_string()))
     }
 
-    /// What the processes share.
+    /// The state that the processes share.
     #[must_use]
     pub fn world(&self) -> &Arc<World> {
         &self.world
@@ -116,50 +118,49 @@ impl Life {
         Instant::now() < self.ends
     }
 
-    /// True once in `n` times.
+    /// Returns `true` with a probability of 1 in `n`.
     pub fn one_in(&self, n: u32) -> bool {
         lock(&self.random).u32(0..n) == 0
     }
 
-    /// A number below `n`.
+    /// A random number below `n`.
     pub fn below(&self, n: usize) -> usize {
         lock(&self.random).usize(0..n)
     }
 
-    /// A number that occurs in no other place.
+    /// A random 64-bit number, which in practice no other call returns.
     pub fn number(&self) -> u64 {
         lock(&self.random).u64(..)
     }
 
-    /// A time from a millisecond to `most`, more often short than long.
+    /// A random time from a millisecond to `most`, more often short than long.
     pub fn time(&self, most: Duration) -> Duration {
         let fraction = lock(&self.random).f64();
         Duration::from_millis(1) + most.mul_f64(fraction * fraction * fraction)
     }
 
-    /// Waits a little, or not at all.
+    /// Waits for a short random time, or not at all.
     pub async fn think(&self) {
         self.think_for(Duration::from_millis(700)).await;
     }
 
-    /// Waits at most this long.
+    /// Waits for a random time up to `most`, or not at all.
     pub async fn think_for(&self, most: Duration) {
         if !self.one_in(6) {
             sleep(self.time(most)).await;
         }
     }
 
-    /// Makes a call, which is dropped in the middle in some of the cases: then the result is
-    /// `None`.
+    /// Makes a call. In some cases, drops its future before it completes, and returns `None`.
     pub async fn call<F: Future>(&self, name: &str, call: F) -> Option<F::Output> {
         let _open = self.world.call(format!("{}: {name}", self.name));
         let choice = self.below(20);
         let result = match choice {
-            // After some polls, when it would be polled again.
+            // Drops the future after some polls, when it would be polled again.
             0 | 1 => DropAt::new(call, 1 + self.below(8)).await,
-            // Between two polls.
+            // Drops the future between two polls.
             2 => timeout(self.time(Duration::from_secs(3)), call).await.ok(),
-            // Not polled for a while.
+            // Does not poll the future for a while, and then completes it.
             3 => Some(self.neglect(call).await),
             _ => Some(call.await),
         };
@@ -169,13 +170,13 @@ impl Life {
         result
     }
 
-    /// Makes a call to its end.
+    /// Makes a call, and always waits until it completes.
     pub async fn complete<F: Future>(&self, name: &str, call: F) -> F::Output {
         let _open = self.world.call(format!("{}: {name}", self.name));
         call.await
     }
 
-    /// Polls a call some times, not for a while, and then to its end.
+    /// Polls a call a few times, does not poll it for a while, and then completes it.
     async fn neglect<F: Future>(&self, call: F) -> F::Output {
         let mut call = pin!(call);
         if let Some(result) = DropAt::new(&mut call, 1 + self.below(4)).await {
@@ -185,7 +186,7 @@ impl Life {
         call.await
     }
 
-    /// Waits until something holds, which must soon be so. Fails with the last reason why it does
+    /// Waits until `holds` succeeds, which must be soon. Fails with the last reason why it does
     /// not.
     pub async fn eventually(&self, what: &str, mut holds: impl FnMut() -> Result<(), String>) {
         let _open = self.world.call(format!("{}: {what}", self.name));
@@ -208,7 +209,7 @@ impl Life {
     ) -> Option<F::Output> {
         let _open = self.world.call(format!("{}: {what}", self.name));
         let mut future = pin!(future);
-        // A pause of the process counts as one try.
+        // A pause of the process counts as one interval.
         for _ in 0..most.as_millis() / PAUSE.as_millis() {
             if let Ok(result) = timeout(PAUSE, &mut future).await {
                 return Some(result);
@@ -219,12 +220,12 @@ impl Life {
         None
     }
 
-    /// Notes an event.
+    /// Records an event.
     pub fn note(&self, what: impl FnOnce() -> String) {
         self.world.note(&self.name, what);
     }
 
-    /// Keeps a view of a term until the end of this life.
+    /// Keeps a view of a term until this lifetime ends.
     pub fn keep(&self, term: Leadership) -> Weak<Leadership> {
         let term = Arc::new(term);
         let view = Arc::downgrade(&term);
@@ -235,7 +236,7 @@ impl Life {
     }
 
     /// Waits until the jobs of all processes have completed their last steps. Returns whether to
-    /// check the state at rest, with calls that must succeed: false if the process starts another
+    /// check the state at rest, with calls that must succeed: `false` if the process starts another
     /// client.
     pub async fn at_rest(&self) -> bool {
         if self.is_last {
@@ -244,7 +245,8 @@ impl Life {
         self.is_last
     }
 
-    /// Waits for parts of this life, and rests meanwhile. A part is polled only if it is woken.
+    /// Waits for parts of this lifetime, which do the work of this job meanwhile. Polls a part only
+    /// when it is woken.
     pub async fn joined<F: Future<Output = ()>>(&self, parts: impl IntoIterator<Item = F>) {
         self.job.leave();
         parts
@@ -254,8 +256,8 @@ impl Life {
             .await;
     }
 
-    /// Waits until the requests at rest have been counted; not at all if the process starts another
-    /// client.
+    /// Waits until the requests at rest have been counted. Returns immediately if the process
+    /// starts another client.
     pub async fn idle(&self) {
         if self.is_last {
             self.job.wait_for(Phase::Close).await;

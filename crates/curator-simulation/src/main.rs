@@ -8,9 +8,9 @@ use curator_simulation::search::{Found, Report, Search, seed_of_commit};
 use curator_simulation::{planted, simulated, workload};
 use rustix::time::{ClockId, clock_gettime};
 
-/// How many of the last events a failure is reported with.
+/// How many of the last events are printed with a failure.
 const LAST_EVENTS: usize = 40;
-/// How many failures are reported with their events.
+/// How many failures are printed with their events.
 const REPORTED: usize = 5;
 
 /// Searches over schedules in simulated time: three processes use a recipe while servers, network
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns whether all went as it should.
+/// Returns whether all schedules passed, or all planted defects were found.
 fn run(arguments: &Arguments) -> Result<bool, String> {
     if arguments.planted {
         return planted::run(arguments.only.as_deref());
@@ -125,7 +125,7 @@ fn first_seed(from: &str) -> Result<u64, String> {
     seed_of_commit()
 }
 
-/// Prints all that happens in one schedule. Returns whether it passes.
+/// Prints all events of one schedule. Returns whether it passes.
 fn trace(seed: u64, workload: &'static str) -> bool {
     let (verdict, trace) = simulated::run(seed, workload, true);
     println!("The servers:\n{trace}\nThe processes:");

@@ -1,7 +1,7 @@
-//! Counts the memory that each thread has allocated and not freed, to find what a schedule leaves
-//! behind.
+//! Counts the memory that each thread has allocated and not freed, to find memory leaks of a
+//! schedule.
 //!
-//! A schedule runs in one thread, so its memory is counted exactly, also beside other schedules.
+//! A schedule runs in one thread, so its memory is counted exactly, even while other schedules run.
 
 #![expect(
     unsafe_code,
@@ -30,30 +30,30 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size().cast_signed());
-        // SAFETY: the caller keeps the contract of this method, which is the same.
+        // SAFETY: the caller upholds the contract of this method, which `System` shares.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size().cast_signed());
-        // SAFETY: as above.
+        // SAFETY: see `alloc`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size.cast_signed() - layout.size().cast_signed());
-        // SAFETY: as above.
+        // SAFETY: see `alloc`.
         unsafe { System.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-layout.size().cast_signed());
-        // SAFETY: as above.
+        // SAFETY: see `alloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
-/// If an allocation fails, the program ends, so it need not be uncounted.
+/// Bytes of a failed allocation stay counted, because the program then ends.
 fn count(bytes: isize) {
     LIVE.with(|live| live.set(live.get() + bytes));
 }

@@ -4,22 +4,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How many seeds may find a defect.
+/// The maximum number of seeds that a search for a defect runs.
 const SEEDS: u64 = 1000;
 
-/// A defect: a patch of the workspace, with lines before it that describe it.
+/// A defect: a patch of the workspace, which begins with lines that describe the defect.
 #[derive(Debug)]
 struct Defect {
     name: String,
     patch: PathBuf,
-    /// What it is.
+    /// The description of the defect.
     what: String,
     /// The workload that finds it.
     workload: String,
 }
 
-/// Plants each defect whose name contains `only`. Prints a table, and returns whether all are
-/// found.
+/// Plants each defect whose name contains `only`. Prints a table, and returns whether all of these
+/// defects are found.
 ///
 /// # Errors
 ///
@@ -86,7 +86,7 @@ fn read(patch: PathBuf) -> Result<Defect, String> {
     })
 }
 
-/// Copies the sources. Files that have not changed are not written, so that cargo does not compile
+/// Copies the sources. Does not write files that have not changed, so that cargo does not compile
 /// them again.
 fn copy_workspace(from: &Path, to: &Path) -> Result<(), String> {
     fs::create_dir_all(to).map_err(|error| format!("cannot create {}: {error}", to.display()))?;
@@ -126,7 +126,8 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 
 fn apply(defect: &Defect, workspace: &Path) -> Result<(), String> {
     let mut git = Command::new("git");
-    // The copy is inside the repository, but not a part of it.
+    // The copy is inside the repository's directory, but git must not treat it as a part of the
+    // repository.
     git.args(["apply", "--whitespace=nowarn"])
         .arg(&defect.patch)
         .current_dir(workspace);
@@ -147,14 +148,15 @@ fn apply(defect: &Defect, workspace: &Path) -> Result<(), String> {
     ))
 }
 
-/// How many seeds it took, and the failure that they found.
+/// Returns how many seeds the search took, and the failure that they found. `None` if they found
+/// none.
 fn search(defect: &Defect, copy: &Path) -> Result<Option<(String, String)>, String> {
     let seeds = SEEDS.to_string();
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .current_dir(copy.join("workspace"))
         .env("CARGO_TARGET_DIR", copy.join("target"));
-    // Each defect is compiled, but most are found by a few seeds.
+    // The build is barely optimized: every defect needs a build, but a few seeds find most defects.
     cargo.env("CARGO_PROFILE_SIMULATION_OPT_LEVEL", "1");
     cargo.args([
         "run",
@@ -175,9 +177,9 @@ fn search(defect: &Defect, copy: &Path) -> Result<Option<(String, String)>, Stri
     if output.status.success() {
         return Ok(None);
     }
-    // The threads report their failures in any order.
+    // The threads report their failures in arbitrary order.
     let failures = text.lines().filter(|line| line.starts_with("FAILURE of "));
-    // A schedule whose time stands still ends the program.
+    // If time stands still in a schedule, the program exits with a message about the seed.
     let failures = failures.chain(errors.lines().filter(|line| line.starts_with("seed ")));
     let Some((seed, failure)) = failures.filter_map(|line| Some((seed(line)?, line))).min() else {
         return Err(format!("{} does not run: {errors}", defect.name));

@@ -1,4 +1,4 @@
-//! One schedule: what follows from a seed.
+//! Runs one schedule, which its seed determines.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use crate::servers::Servers;
 use crate::workload::Workload;
 use crate::world::{Failure, Phase, World};
 
-/// How many processes use the recipe.
+/// The number of processes that use the recipe.
 const PROCESSES: usize = 3;
-/// The times of a schedule.
+/// The lengths of the parts of a schedule.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    /// Until faults end.
+    /// From the start until faults end.
     pub faults: Duration,
     /// From the end of faults until all calls must have ended.
     pub healing: Duration,
-    /// Until all that was left by crashed processes is gone.
+    /// How long the servers may take to remove what crashed processes have left.
     pub settling: Duration,
-    /// At rest, while requests are counted.
+    /// The time at rest during which requests are counted.
     pub idle: Duration,
-    /// Until everything must be closed.
+    /// From the end of the time at rest until everything must be closed.
     pub closing: Duration,
 }
 
@@ -47,20 +47,20 @@ impl Default for Times {
 /// The session timeouts that clients request.
 const SESSION_TIMEOUTS: [u64; 3] = [3, 5, 8];
 
-/// What a schedule came to.
+/// The result of a schedule.
 #[derive(Debug)]
 pub struct Verdict {
     /// The property that did not hold.
     pub failure: Option<Failure>,
-    /// The events, if they were noted.
+    /// The events, if they were recorded.
     pub events: Vec<String>,
     /// The simulated time.
     pub time: Duration,
-    /// A hash of all that happened on the servers and between them and the clients.
+    /// A hash of all events on the servers, and between the servers and the clients.
     pub trace_hash: u64,
 }
 
-/// Runs a workload with these servers, inside their simulation.
+/// Runs a workload on these servers, inside their simulation.
 pub async fn run(
     servers: Arc<Servers>,
     workload: Arc<dyn Workload>,
@@ -143,7 +143,7 @@ async fn conduct(
     check_left(world, workload, tasks);
 }
 
-/// Creates what the processes share.
+/// Creates the nodes that the processes share.
 async fn prepare(world: &Arc<World>, workload: &Arc<dyn Workload>) {
     let shared = Arc::clone(world);
     let workload = Arc::clone(workload);
@@ -163,7 +163,7 @@ async fn prepare(world: &Arc<World>, workload: &Arc<dyn Workload>) {
     world.servers().in_process("prepare", future).await;
 }
 
-/// Waits until this holds. Fails if it takes longer than `most`.
+/// Waits until `holds` returns `true`. Fails if this takes longer than `most`.
 async fn within(world: &World, what: &str, most: Duration, holds: impl Fn() -> bool) {
     let deadline = Instant::now() + most;
     while !holds() {
@@ -180,14 +180,14 @@ async fn within(world: &World, what: &str, most: Duration, holds: impl Fn() -> b
     }
 }
 
-/// At rest, clients send nothing but probes.
+/// Checks that clients at rest send nothing but probes.
 async fn count_idle_requests(
     world: &World,
     workload: &Arc<dyn Workload>,
     time: Duration,
     shortest: Option<Duration>,
 ) {
-    // What was just given back is deleted in the background.
+    // Nodes of locks that were just released are deleted in the background.
     sleep(Duration::from_secs(2)).await;
     let before = world.servers().requests();
     sleep(time).await;
@@ -195,7 +195,7 @@ async fn count_idle_requests(
         return;
     }
     let shortest = shortest.unwrap_or(Duration::from_secs(SESSION_TIMEOUTS[0]));
-    // Each client has up to two sessions, and a probe may be just due.
+    // Each client has up to two sessions, and the next probe of each may be due immediately.
     let probes =
         u64::try_from(2 * (6 * time.as_millis() / shortest.as_millis() + 2)).unwrap_or(u64::MAX);
     for (process, operations) in &world.servers().requests() {
@@ -217,7 +217,7 @@ async fn count_idle_requests(
     }
 }
 
-/// When everything is closed, nothing is left.
+/// Checks that neither nodes nor tasks are left when everything is closed.
 fn check_left(world: &World, workload: &Arc<dyn Workload>, tasks_before: usize) {
     let nodes = world.servers().nodes();
     for (path, node) in &nodes {
@@ -234,7 +234,7 @@ fn check_left(world: &World, workload: &Arc<dyn Workload>, tasks_before: usize) 
     });
 }
 
-/// A process, with one client after another.
+/// A process, which runs one client after another.
 struct Process {
     world: Arc<World>,
     checks: Arc<Checks>,
@@ -249,7 +249,7 @@ impl Process {
             number += 1;
             let length = Duration::from_secs(random.u64(3..60));
             let ends = (Instant::now() + length).min(end);
-            // Lives that would be too short are not worth their start.
+            // No further client is started if its lifetime would be too short.
             let is_last = end.saturating_duration_since(ends) < Duration::from_secs(3);
             let ends = if is_last { end } else { ends };
             let client = match start(&self.world, &self.name, &mut random) {

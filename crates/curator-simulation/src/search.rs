@@ -11,16 +11,16 @@ use crate::mutex::lock;
 use crate::schedule::Verdict;
 use crate::world::Failure;
 
-/// Which schedules to run.
+/// The schedules to run.
 #[derive(Debug, Clone)]
 pub struct Search {
     /// The first seed.
     pub from: u64,
-    /// How many seeds.
+    /// The number of seeds.
     pub seeds: u64,
     /// The workloads. Each seed takes the next one.
     pub workloads: Vec<&'static str>,
-    /// How many threads.
+    /// The number of threads.
     pub threads: usize,
     /// Whether to stop at the first failure.
     pub stops: bool,
@@ -33,18 +33,18 @@ pub struct Found {
     pub seed: u64,
     /// The workload.
     pub workload: &'static str,
-    /// What did not hold.
+    /// The property that did not hold.
     pub failure: Failure,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// How many schedules were run.
+    /// The number of schedules that were run.
     pub schedules: u64,
-    /// The simulated time of all.
+    /// The simulated time of all schedules together.
     pub simulated: Duration,
-    /// The time that it took.
+    /// The real time that the search took.
     pub took: Duration,
     /// The failures, in the order of their seeds.
     pub found: Vec<Found>,
@@ -60,8 +60,8 @@ impl Search {
         self.workloads[usize::try_from(seed % number).unwrap_or_default()]
     }
 
-    /// Runs the schedules: `run` runs one, from its seed and workload. `found` is called for each
-    /// failure.
+    /// Runs the schedules. `run` runs one schedule from its seed and workload; `found` is called
+    /// for each failure.
     pub fn run(
         &self,
         run: impl Fn(u64, &'static str) -> Verdict + Sync,
@@ -72,7 +72,7 @@ impl Search {
         let stopped = AtomicBool::new(false);
         let simulated = Mutex::new(Duration::ZERO);
         let failures = Mutex::new(Vec::new());
-        // By their numbers, because schedules end in different orders.
+        // Ordered by the numbers of the schedules, which end in arbitrary order.
         let hashes = Mutex::new(BTreeMap::new());
         let began = Instant::now();
         std::thread::scope(|scope| {
@@ -118,8 +118,8 @@ impl Search {
     }
 }
 
-/// A seed that changes with the commit: each commit searches schedules that none has searched
-/// before.
+/// Returns a seed that changes with the commit, so that each commit searches schedules that were
+/// not searched before.
 ///
 /// # Errors
 ///
@@ -134,7 +134,7 @@ pub fn seed_of_commit() -> Result<u64, String> {
         .map_err(|_| "git knows no commit".to_owned())
 }
 
-/// The message of a panic is on the standard error.
+/// The verdict on a schedule that has panicked. The panic's message is on standard error.
 fn panicked() -> Verdict {
     let failure = Failure {
         at: Duration::ZERO,
@@ -148,7 +148,7 @@ fn panicked() -> Verdict {
     }
 }
 
-/// One hash of many, in their order: FNV-1a.
+/// Combines many hashes, in their order, into one: FNV-1a.
 fn combined(hashes: impl Iterator<Item = u64>) -> u64 {
     let bytes = hashes.flat_map(u64::to_be_bytes);
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

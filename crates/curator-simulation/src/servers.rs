@@ -1,4 +1,5 @@
-//! The servers of a schedule, the network and the processes: the simulation of this thread.
+//! The servers of a schedule, the network and the processes: access to the simulation of this
+//! thread.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,11 +16,12 @@ use crate::mutex::lock;
 pub const SHORTEST_TIMEOUT: Duration = Duration::from_millis(200);
 
 thread_local! {
-    /// The simulation of this thread. It belongs to the thread, so a workload reaches it from here.
+    /// The simulation of this thread. Workloads reach it through this variable, because it cannot
+    /// leave the thread.
     static SIMULATION: RefCell<Option<Simulation>> = const { RefCell::new(None) };
 }
 
-/// Uses the simulation of this thread.
+/// Calls `with` with the simulation of this thread; `None` if there is none.
 fn simulation<T>(with: impl FnOnce(&Simulation) -> T) -> Option<T> {
     SIMULATION.with_borrow(|simulation| simulation.as_ref().map(with))
 }
@@ -27,18 +29,18 @@ fn simulation<T>(with: impl FnOnce(&Simulation) -> T) -> Option<T> {
 /// All nodes by their paths.
 pub type Nodes = BTreeMap<String, Node>;
 
-/// The number of requests by process, and by operation.
+/// The number of requests of each process, by operation.
 pub type Requests = BTreeMap<String, BTreeMap<OpCode, u64>>;
 
-/// The servers of a schedule, and the network between them and the clients. A drop ends the
-/// simulation of this thread.
+/// The servers of a schedule, and the network between them and the clients. Dropping this value
+/// ends the simulation of this thread.
 #[derive(Debug)]
 pub struct Servers {
     processes: Mutex<BTreeMap<String, Process>>,
 }
 
 impl Servers {
-    /// The servers of this simulation, which belongs to this thread from now on.
+    /// Makes this simulation the simulation of this thread, and returns its servers.
     #[must_use]
     pub fn new(simulation: Simulation) -> Self {
         SIMULATION.set(Some(simulation));
@@ -52,8 +54,8 @@ impl Servers {
         simulation(Simulation::connect_string).unwrap_or_default()
     }
 
-    /// A future that runs in the process of this name: with its network, and not while it is
-    /// paused.
+    /// Wraps a future so that it runs in the process of this name: it uses the network of the
+    /// process, and does not run while the process is paused.
     pub fn in_process(&self, name: &str, future: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
         match self.process(name) {
             Some(process) => Box::pin(async move { process.run(future).await }),
@@ -76,7 +78,8 @@ impl Servers {
         simulation(Simulation::nodes).unwrap_or_default()
     }
 
-    /// The nodes after the transaction of this zxid. Takes as long as all transactions until then.
+    /// The nodes after the transaction of this zxid. The call applies all transactions up to this
+    /// zxid again.
     pub fn nodes_at(&self, zxid: i64) -> Nodes {
         simulation(|simulation| simulation.nodes_at(zxid)).unwrap_or_default()
     }
@@ -87,7 +90,7 @@ impl Servers {
         simulation(|simulation| simulation.leader().map(|_| simulation.last_zxid())).flatten()
     }
 
-    /// The node at this path and all below it, among those that the servers have agreed on.
+    /// The node at this path and all nodes below it, as the servers have agreed on them.
     pub fn nodes_below(&self, path: &str) -> Nodes {
         let mut nodes = self.nodes().split_off(path);
         nodes.retain(|its, _| {
@@ -97,18 +100,18 @@ impl Servers {
         nodes
     }
 
-    /// The node at this path, among those that the servers have agreed on.
+    /// The node at this path, as the servers have agreed on it.
     pub fn node(&self, path: &str) -> Option<Node> {
         simulation(|simulation| simulation.node(path)).flatten()
     }
 
-    /// Deletes a node and all below it, as an operator does. Returns false without such a node, or
-    /// without a leader.
+    /// Deletes a node and all nodes below it, as an operator would. Returns `false` if there is no
+    /// such node, or no leader.
     pub fn delete(&self, path: &str) -> bool {
         simulation(|simulation| simulation.delete(path).is_ok()).unwrap_or_default()
     }
 
-    /// The requests so far of each process, without pings.
+    /// The requests that each process has sent so far, without pings.
     pub fn requests(&self) -> Requests {
         let of = |process: &Process| {
             let mut counts =
@@ -122,8 +125,8 @@ impl Servers {
             .collect()
     }
 
-    /// Begins faults by chance. Returns the shortest session timeout that may be granted, if it may
-    /// be shorter than what a client requests.
+    /// Begins random faults. Returns the shortest session timeout that the servers may grant, if it
+    /// may be shorter than the timeout that a client requests.
     pub fn begin_faults(&self, faults: Faults) -> Option<Duration> {
         let faults = faults.some(fastrand::u64(..));
         simulation(|simulation| simulation.set_faults(faults));
@@ -135,12 +138,12 @@ impl Servers {
         simulation(Simulation::heal);
     }
 
-    /// What happened, in text.
+    /// The trace of all events, as text.
     pub fn trace(&self) -> String {
         simulation(Simulation::trace).unwrap_or_default()
     }
 
-    /// A hash of all that happened.
+    /// A hash of all events.
     pub fn trace_hash(&self) -> u64 {
         simulation(Simulation::trace_hash).unwrap_or_default()
     }

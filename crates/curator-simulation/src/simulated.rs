@@ -11,20 +11,20 @@ use crate::servers::{SHORTEST_TIMEOUT, Servers};
 use crate::workload::{self, Workload};
 use crate::world::Failure;
 
-/// How many lines of the trace are kept for the report of a schedule whose time stands still, if no
-/// trace is wanted.
+/// How many lines of the trace are kept for the report of a schedule in which time stands still, if
+/// no trace is requested.
 const TRACE: usize = 40;
 
-/// How often a schedule that leaves memory allocated is repeated.
+/// How often a schedule is repeated if memory is still allocated after it.
 const REPEATS: usize = 3;
 
-/// Runs the schedule of a seed, and checks that it leaves no memory allocated. Returns the trace of
-/// the servers too, if one is wanted.
+/// Runs the schedule of a seed, and checks that no memory is still allocated after it. Also returns
+/// the trace of the servers, if `traces` is set.
 #[must_use]
 pub fn run(seed: u64, workload: &str, traces: bool) -> (Verdict, String) {
     let ((mut verdict, trace), left) = measured(seed, workload, traces);
     if verdict.failure.is_none() && left > 0 {
-        // What a thread or a process allocates once is not allocated each time.
+        // A repetition does not allocate again what a thread or a process allocates only once.
         let left = (0..REPEATS)
             .map(|_| measured(seed, workload, traces).1)
             .min()
@@ -40,13 +40,14 @@ pub fn run(seed: u64, workload: &str, traces: bool) -> (Verdict, String) {
     (verdict, trace)
 }
 
-/// Runs a schedule. Returns also how many more bytes are allocated after it than before, without
-/// its result.
+/// Runs a schedule. Also returns how many more bytes are allocated after the schedule than before,
+/// not counting its result.
 fn measured(seed: u64, workload: &str, traces: bool) -> ((Verdict, String), isize) {
     let before = memory::live();
     let (verdict, trace) = match workload::make(workload) {
         Some(made) => {
-            // With the variable, a schedule whose time stands still prints all events too.
+            // With the variable, this command also prints all events of a schedule in which time
+            // stands still.
             let command =
                 format!("cargo xtask simulate --workload {workload} --seed {seed} --trace");
             run_made(
@@ -65,7 +66,7 @@ fn measured(seed: u64, workload: &str, traces: bool) -> ((Verdict, String), isiz
     ((verdict, trace), left)
 }
 
-/// Like [`run`], for any workload, but without a look at the memory.
+/// Like [`run`], but runs the given workload, and does not check the memory.
 #[must_use]
 pub fn run_workload(seed: u64, workload: Arc<dyn Workload>, traces: bool) -> (Verdict, String) {
     run_made(seed, workload, traces, None)

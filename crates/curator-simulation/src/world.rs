@@ -1,4 +1,5 @@
-//! What all processes of a schedule share: its time, its phases, its calls, and its first failure.
+//! The state that all processes of a schedule share: its time, its phases, its calls, and its first
+//! failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -10,15 +11,15 @@ use tokio::time::Instant;
 use crate::mutex::lock;
 use crate::servers::{Nodes, Servers};
 
-/// What part of its time a schedule is in.
+/// The phase of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Faults occur, and the processes work.
     Faults,
     /// No more faults occur. The processes complete their last steps.
     Healed,
-    /// All processes have completed their last steps, and keep what they have open. They check it,
-    /// and make calls that must succeed.
+    /// All processes have completed their last steps, and keep their clients and recipes open. They
+    /// check these, and make calls that must succeed.
     Rest,
     /// The processes do nothing. Their requests are counted.
     Idle,
@@ -31,27 +32,27 @@ pub enum Phase {
 pub struct World {
     servers: Arc<Servers>,
     start: Instant,
-    // Tokio's channel would wake the processes in a random order.
+    // Not tokio's channel, which would wake the processes in a random order.
     phase: watch::Sender<Phase>,
     failure: watch::Sender<Option<Failure>>,
     log: Mutex<Vec<String>>,
     calls: Mutex<Calls>,
-    /// The nodes that were looked at last, by their root, with the last zxid then.
+    /// The nodes that were read last, by their root, with the last zxid at that time.
     latest: Mutex<BTreeMap<String, (i64, Arc<Nodes>)>>,
     /// The nodes that an operator has deleted, or is about to.
     deleted: Mutex<BTreeSet<String>>,
     /// The jobs that have not ended, by the phase that they wait for.
     jobs: Mutex<BTreeMap<Phase, usize>>,
-    /// A number that all processes choose with.
+    /// The number from which [`choice`](World::choice) derives the same choices in all processes.
     choice: usize,
-    /// Whether events are noted.
+    /// Whether events are recorded.
     traces: bool,
 }
 
 /// A property that did not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// When, from the start of the schedule.
+    /// The time of the failure since the start of the schedule.
     pub at: Duration,
     /// What did not hold.
     pub what: String,
@@ -64,7 +65,7 @@ struct Calls {
 }
 
 impl World {
-    /// The world of a schedule that starts now.
+    /// Creates the state of a schedule that starts now.
     #[must_use]
     pub fn new(servers: Arc<Servers>, traces: bool) -> Arc<Self> {
         Arc::new(Self {
@@ -100,8 +101,8 @@ impl World {
         self.start.elapsed()
     }
 
-    /// The node at this path and all below it. Processes that look at the same time share the
-    /// result.
+    /// The node at this path and all nodes below it. Processes that read the nodes at the same zxid
+    /// share the result.
     pub fn nodes_below(&self, path: &str) -> Arc<Nodes> {
         let look = || Arc::new(self.servers.nodes_below(path));
         let Some(zxid) = self.servers.last_zxid() else {
@@ -117,7 +118,7 @@ impl World {
         Arc::clone(nodes)
     }
 
-    /// An operator deletes a node and all below it.
+    /// Deletes a node and all nodes below it, as an operator.
     pub fn delete(&self, path: &str) {
         self.note("operator", || format!("deletes {path}"));
         let paths = self.servers.nodes_below(path).into_keys();
@@ -132,7 +133,8 @@ impl World {
         !lock(&self.deleted).is_empty()
     }
 
-    /// Whether an operator has deleted a node whose name does not occur again.
+    /// Whether an operator has deleted the node at `path`. Call this only for a name that no other
+    /// node gets.
     #[must_use]
     pub fn is_deleted(&self, path: &str) -> bool {
         lock(&self.deleted).contains(path) && self.servers.node(path).is_none()
@@ -210,7 +212,7 @@ impl World {
             .await;
     }
 
-    /// Notes that a call begins, until the result is dropped.
+    /// Records a call that lasts until the result is dropped.
     pub fn call(self: &Arc<Self>, name: String) -> Call {
         let mut calls = lock(&self.calls);
         calls.number += 1;
@@ -232,7 +234,7 @@ impl World {
             .collect()
     }
 
-    /// Notes that a job begins, until the result is dropped.
+    /// Records a job that lasts until the result is dropped.
     pub fn job(self: &Arc<Self>) -> Job {
         let job = Job {
             world: Arc::clone(self),
@@ -242,7 +244,7 @@ impl World {
         job
     }
 
-    /// Whether all jobs wait for this phase, or a later one.
+    /// Whether all jobs wait for this phase or a later one.
     #[must_use]
     pub fn all_wait_for(&self, phase: Phase) -> bool {
         lock(&self.jobs).range(..phase).all(|(_, jobs)| *jobs == 0)
@@ -270,13 +272,13 @@ pub struct Job {
 }
 
 impl Job {
-    /// Waits for the beginning of a phase, and notes that it does.
+    /// Records that the job waits for a phase, and waits until the phase begins.
     pub async fn wait_for(&self, phase: Phase) {
         self.set(phase);
         self.world.reached(phase).await;
     }
 
-    /// Notes that others do the work of this job.
+    /// Records that other jobs do the work of this job.
     pub fn leave(&self) {
         self.set(Phase::Close);
     }

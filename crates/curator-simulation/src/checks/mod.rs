@@ -21,7 +21,7 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// The owners of the lock in this directory.
+    /// Returns the record of the owners of the lock in this directory.
     pub fn owners(&self, directory: &str) -> Arc<Owners> {
         Arc::clone(
             lock(&self.owners)
@@ -30,7 +30,8 @@ impl Checks {
         )
     }
 
-    /// A store outside of ZooKeeper that compares tokens.
+    /// Returns the store of this name. The store is outside of ZooKeeper, and compares fencing
+    /// tokens.
     pub fn store(&self, name: &str) -> Arc<Store> {
         Arc::clone(
             lock(&self.stores)

@@ -1,4 +1,4 @@
-//! Copies of nodes that may be a little behind the servers, but not more.
+//! Checks copies of nodes, such as caches, which may be behind the servers for a limited time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use tokio::time::Instant;
 use crate::servers::Nodes;
 use crate::world::World;
 
-/// A node: `czxid`, `mzxid` and data.
+/// The state of a node: `czxid`, `mzxid` and data.
 pub type State<'a> = (i64, i64, &'a [u8]);
 
-/// Remembers the nodes that the servers had agreed on, and checks that each node of a copy is as it
-/// was at some moment that is recent enough. The moments of different nodes may differ.
+/// Records the nodes that the servers have agreed on, and checks that each node of a copy is as the
+/// node was at some recent enough moment. The moments of different nodes may differ.
 ///
-/// Time is counted only while the process runs: after a pause, its client receives only later what it
-/// has missed. So [`note`](Self::note) must be called more often than `pause`.
+/// Time is counted only while the process runs, because after a pause the client first receives the
+/// events that it has missed. So [`note`](Self::note) must be called more often than every `pause`.
 #[derive(Debug)]
 pub struct Moments {
     root: String,
@@ -25,28 +25,28 @@ pub struct Moments {
     pause: Duration,
     last: Instant,
     running: Duration,
-    /// The first one is the oldest that a copy may show.
+    /// The first moment is the oldest that a copy may show.
     noted: VecDeque<Moment>,
 }
 
-/// The nodes that the servers had agreed on.
+/// The nodes that the servers had agreed on at a moment.
 #[derive(Debug)]
 struct Moment {
-    /// Since when they were so.
+    /// When the servers had first agreed on these nodes.
     since: Duration,
-    /// The last transaction then.
+    /// The zxid of the last transaction at that time.
     zxid: i64,
     nodes: Arc<Nodes>,
 }
 
 impl Moments {
-    /// Moments of the nodes at and below a root, from now on.
+    /// Begins to record the nodes at and below `root`.
     #[must_use]
     pub fn new(root: &str, most: Duration, pause: Duration) -> Self {
         let root = root.to_owned();
         let last = Instant::now();
         let running = Duration::ZERO;
-        // A copy that is new may be as old as the servers.
+        // A new copy may be as old as its server, which may have none of the nodes yet.
         let noted = VecDeque::from([Moment {
             since: running,
             zxid: 0,
@@ -62,7 +62,7 @@ impl Moments {
         }
     }
 
-    /// Notes what the servers have agreed on.
+    /// Records the nodes that the servers have agreed on.
     pub fn note(&mut self, world: &World) {
         let now = Instant::now();
         self.running += (now - self.last).min(self.pause);
@@ -73,7 +73,7 @@ impl Moments {
             .back()
             .is_none_or(|before| !Arc::ptr_eq(&before.nodes, &nodes))
         {
-            // Without a leader, no newer one than before is known.
+            // While there is no leader, the last known zxid is used.
             let before = self.noted.back().map_or(0, |before| before.zxid);
             let zxid = world.servers().last_zxid().unwrap_or(before);
             self.noted.push_back(Moment {
@@ -91,8 +91,8 @@ impl Moments {
         }
     }
 
-    /// Fails if a node of the copy is older than it may be, or never was so. `hides` selects the
-    /// nodes that the copy cannot show.
+    /// Fails if a node of the copy is older than it may be, or shows a state that the node never
+    /// had. `hides` selects the nodes that the copy cannot show.
     pub fn check(
         &self,
         world: &World,
@@ -105,7 +105,7 @@ impl Moments {
         else {
             return;
         };
-        // Most copies are as the servers are now.
+        // The usual case: the copy equals the servers' current nodes.
         if copied.iter().copied().eq(states(now)) {
             return;
         }
@@ -119,9 +119,9 @@ impl Moments {
             let now = state(now, path);
             let is_right = match (copy, then) {
                 _ if copy == then => true,
-                // It was written later.
+                // The node was written after the oldest moment.
                 (Some((_, mzxid, _)), _) => mzxid > oldest.zxid && self.has_been(world, path, copy),
-                // It was deleted, and perhaps created again.
+                // The node was deleted, and perhaps created again.
                 (None, then) => then.map(|(czxid, ..)| czxid) != now.map(|(czxid, ..)| czxid),
             };
             world.check(is_right, || {
@@ -134,7 +134,7 @@ impl Moments {
         }
     }
 
-    /// Whether a node ever was so.
+    /// Whether the node ever had this state.
     fn has_been(&self, world: &World, path: &str, copy: Option<State<'_>>) -> bool {
         self.noted
             .iter()

@@ -1,5 +1,5 @@
-//! Numbers that rise, occur once, or are counted, and a number in a store outside of ZooKeeper that
-//! compares fencing tokens.
+//! Checks numbers that rise, occur once, or are counted, and a number in a store outside of
+//! ZooKeeper that compares fencing tokens.
 
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
@@ -35,7 +35,7 @@ impl<T: PartialOrd + Copy + Display> Rising<T> {
 pub struct Unique<T>(Mutex<BTreeSet<T>>);
 
 impl<T: Ord + Clone + Debug> Unique<T> {
-    /// Fails if the value has occurred.
+    /// Fails if the value has occurred before.
     pub fn note(&self, world: &World, what: &str, value: T) {
         let is_new = lock(&self.0).insert(value.clone());
         world.check(is_new, || format!("{what}: {value:?} occurs twice"));
@@ -53,29 +53,29 @@ struct Interval {
 }
 
 impl Counted {
-    /// A change was applied once.
+    /// Records a change that was applied once.
     pub fn applied(&self, delta: i64) {
         let mut interval = lock(&self.0);
         interval.low += delta;
         interval.high += delta;
     }
 
-    /// A change begins, and may have been applied from now on, until [`applied`](Self::applied) or
-    /// [`not_applied`](Self::not_applied) decides.
+    /// Records the beginning of a change. The change may have been applied from now on, until
+    /// [`was_applied`](Self::was_applied) or [`not_applied`](Self::not_applied) decides.
     pub fn maybe_applied(&self, delta: i64) {
         let mut interval = lock(&self.0);
         interval.low += delta.min(0);
         interval.high += delta.max(0);
     }
 
-    /// A change that had begun was applied.
+    /// Records that a change that had begun was applied.
     pub fn was_applied(&self, delta: i64) {
         let mut interval = lock(&self.0);
         interval.low += delta.max(0);
         interval.high += delta.min(0);
     }
 
-    /// A change that had begun was not applied, and will not be.
+    /// Records that a change that had begun was not applied, and will not be.
     pub fn not_applied(&self, delta: i64) {
         let mut interval = lock(&self.0);
         interval.low -= delta.min(0);
@@ -91,7 +91,7 @@ impl Counted {
     }
 }
 
-/// A number that holders read, and write one higher. It must never be lost.
+/// A number that each holder reads and increases by one. No increase may be lost.
 #[derive(Debug)]
 pub struct Store {
     name: String,
@@ -99,7 +99,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// The number 0, that no token has written yet.
+    /// Creates a store with the number 0, which no token has written yet.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self {
@@ -108,12 +108,13 @@ impl Store {
         }
     }
 
-    /// Reads the number for a holder. `None` if a later holder has been here.
+    /// Reads the number for a holder. `None` if a later holder has used the store.
     pub fn read(&self, token: FencingToken) -> Option<u64> {
         self.resource.read_with(token, |number| *number).ok()
     }
 
-    /// Writes one more than the holder has read. False if a later holder has been here.
+    /// Writes one more than the holder has read. Returns `false` if a later holder has used the
+    /// store.
     ///
     /// The holders of one token must not write at the same time.
     pub fn write(&self, world: &World, who: &str, token: FencingToken, read: u64) -> bool {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use crate::mutex::lock;
 use crate::world::World;
 
-/// What an owner excludes.
+/// Which other owners an owner excludes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// All other owners.
@@ -17,24 +17,24 @@ pub enum Kind {
     AtMost(usize),
 }
 
-/// An owner that enters.
+/// An owner that acquires the lock.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
-    /// Its name.
+    /// The name of the owner.
     pub who: &'a str,
-    /// The same number for the guards of one owner.
+    /// A number that all guards of one owner share.
     pub owner: u64,
-    /// What it excludes.
+    /// Which other owners this owner excludes.
     pub kind: Kind,
-    /// Its fencing token.
+    /// The fencing token of the guard.
     pub token: i64,
-    /// Its node.
+    /// The path of the guard's node.
     pub node: &'a str,
 }
 
-/// Records owners, and fails if two that exclude each other are valid at the same time. An owner
-/// whose node an operator has deleted excludes no other, although its guard may be valid for a
-/// time.
+/// Records owners, and fails if two owners that exclude each other are valid at the same time. An
+/// owner whose node an operator has deleted excludes no other owner, although its guard may remain
+/// valid for some time.
 #[derive(Debug)]
 pub struct Owners {
     directory: String,
@@ -71,7 +71,7 @@ impl fmt::Debug for Holder {
 }
 
 impl Owners {
-    /// The owners of the lock in this directory; none at first.
+    /// Creates a record without owners for the lock in this directory.
     #[must_use]
     pub fn new(directory: &str) -> Self {
         Self {
@@ -80,10 +80,10 @@ impl Owners {
         }
     }
 
-    /// Notes that an owner has got the lock, and checks the others.
+    /// Records that an owner has acquired the lock, and checks it against the other owners.
     ///
-    /// A guard that is no longer valid never becomes valid again, so two are valid at the same time
-    /// only if one is when the other begins.
+    /// A guard that is no longer valid never becomes valid again. So two guards are valid at the
+    /// same time only if one is valid when the other is acquired.
     pub fn enter(
         &self,
         world: &World,
@@ -108,7 +108,7 @@ impl Owners {
             is_valid: Box::new(is_valid),
         };
         if !holder.excludes(world) {
-            // It was lost at once.
+            // The lock was lost right after it was acquired.
             return;
         }
         let is_reentry = entered

@@ -17,11 +17,11 @@ use crate::checks::{Moments, State, states};
 use crate::life::Life;
 use crate::servers::Nodes;
 
-/// How far a current cache may be behind the servers. A client that waits for a reply finds out
-/// within a third of its session timeout, at most 8 s, that it may miss events; and the nodes that
-/// an event names are read after it.
+/// How far a current cache may be behind the servers. A client that waits for a reply detects
+/// within a third of its session timeout, at most 8 s, that it may miss events. After an event, the
+/// cache first reads the nodes that the event names.
 const MOST_BEHIND: Duration = Duration::from_secs(4);
-/// How often a cache is looked at, at least.
+/// The maximum interval between two checks of a cache.
 const PAUSE: Duration = Duration::from_millis(300);
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
@@ -31,7 +31,7 @@ pub(super) fn make(root: String) -> Arc<dyn Workload> {
     })
 }
 
-/// Access to nodes is taken and given back; a cache detects this when it reads all nodes again.
+/// Clients lose access to nodes for a time. A cache detects this when it reads all nodes again.
 pub(super) fn without_access(root: String) -> Arc<dyn Workload> {
     Arc::new(Cache {
         root,
@@ -53,7 +53,7 @@ impl Workload for Cache {
 
     async fn live(&self, life: &Life) {
         while life.goes_on() && life.one_in(2) {
-            // Closed, or dropped, in the middle.
+            // Closes or drops a cache in the middle of its work.
             let Some(cache) = self.start(life) else {
                 return;
             };
@@ -93,7 +93,8 @@ impl Workload for Cache {
 
     fn faults(&self) -> Faults {
         let mut faults = Faults::all();
-        // The cache takes over the older nodes.
+        // A restore is excluded: the cache would follow the servers back to the older nodes, which
+        // the checks reject.
         faults.restore = Fault::default();
         if !self.resyncs {
             faults.take_access = Fault::default();
@@ -124,7 +125,7 @@ impl Cache {
         must_succeed(life, "start a cache", cache)
     }
 
-    /// Makes a change at a random place.
+    /// Changes a random node.
     async fn change(&self, life: &Life) {
         let path = match life.below(3) {
             0 => format!("{}/{}", self.root, life.below(4)),
@@ -177,7 +178,7 @@ impl Cache {
         }
     }
 
-    /// After `caught_up`, the cache has what was written before the call.
+    /// Checks that after `caught_up` the cache has the writes that preceded the call.
     async fn catch_up(&self, life: &Life, cache: &CuratorCache) {
         let path = format!("{}/{}", self.root, life.below(4));
         let Some(before) = life.world().servers().node(&path) else {
@@ -190,7 +191,7 @@ impl Cache {
             let shown = snapshot.get(&full);
             let is_behind = match &shown {
                 Lookup::Present(shown) => shown.stat().mzxid < before.mzxid,
-                // Access may have been taken.
+                // The client may have lost access to the node.
                 _ if self.resyncs => false,
                 _ => life
                     .world()
@@ -209,8 +210,8 @@ impl Cache {
 }
 
 impl Cache {
-    /// Checks the events of a cache, and at each event and between them the nodes of a current one,
-    /// until the events end.
+    /// Checks the events of a cache until they end. At each event and between events, also checks
+    /// the nodes of a cache that is current.
     async fn watch(&self, life: &Life, cache: &CuratorCache) {
         let mut moments = Moments::new(&self.root, MOST_BEHIND, 2 * PAUSE);
         let mut stream = Stream {
@@ -222,8 +223,8 @@ impl Cache {
             moments.note(life.world());
             let snapshot = cache.snapshot();
             if snapshot.state() == CacheState::Current {
-                // A node that the client is not permitted to read, and all below it: at times, also
-                // when access was given back.
+                // The cache cannot show a node that the client is not permitted to read, nor the
+                // nodes below it, and for some time not even after access was restored.
                 moments.check(
                     life.world(),
                     life.name(),
@@ -244,7 +245,7 @@ impl Cache {
     }
 }
 
-/// What the events of a cache have shown.
+/// The nodes that the events of a cache have shown.
 #[derive(Debug, Default)]
 struct Stream {
     shown: BTreeMap<String, CachedNode>,
@@ -257,7 +258,7 @@ impl Stream {
     /// Applies an event, and fails if it is impossible.
     fn apply(&mut self, life: &Life, event: &CacheEvent) {
         life.note(|| match event {
-            // Its state has the time of the system's clock.
+            // The snapshot is not printed, because its state contains a time of the real clock.
             CacheEvent::Resync(snapshot) => {
                 format!("event Resync, {} nodes", snapshot.iter().count())
             }
@@ -279,7 +280,7 @@ impl Stream {
                     impossible("it is there");
                 }
                 let before = self.note_newest(node, &impossible);
-                // A node whose access was taken is reported as deleted.
+                // The cache reports a node that the client may no longer read as deleted.
                 if before == Some(node.stat().mzxid) && !self.resyncs {
                     impossible("it was deleted");
                 }
@@ -318,8 +319,7 @@ impl Stream {
         }
     }
 
-    /// An older state of a node must not follow a newer one. Returns the `mzxid` of the newest so
-    /// far.
+    /// Fails if an older state of a node follows a newer one. Returns the newest `mzxid` so far.
     fn note_newest(&mut self, node: &CachedNode, impossible: &dyn Fn(&str)) -> Option<i64> {
         let before = self
             .newest
@@ -331,7 +331,7 @@ impl Stream {
     }
 }
 
-/// How the cache differs from the tree below its root.
+/// Describes how the cache differs from the tree below its root; `None` if it does not.
 pub(super) fn differs(cache: &CuratorCache, tree: &Nodes) -> Option<String> {
     let snapshot = cache.snapshot();
     if snapshot.state() != CacheState::Current {

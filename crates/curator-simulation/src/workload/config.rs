@@ -1,4 +1,4 @@
-//! Settings that all processes follow, and change.
+//! Settings that all processes follow and change.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ struct Settings {
     order: String,
 }
 
-/// What a config shows while there is no node.
+/// The value of a config while there is no node.
 const DEFAULT: u64 = 0;
 
 #[async_trait]
@@ -40,7 +40,7 @@ impl Workload for Settings {
 
     async fn live(&self, life: &Life) {
         while life.goes_on() && life.one_in(3) {
-            // Opened, followed and dropped.
+            // Opens a config, follows it for some time, and drops it.
             let Some(builder) = self.builder(life) else {
                 return;
             };
@@ -95,8 +95,9 @@ impl Workload for Settings {
     }
 
     fn faults(&self) -> Faults {
-        // An operator would delete the order too. Older settings follow newer ones after a restore.
-        // Servers send no events of a node to a client that is not permitted to read it.
+        // Deletes by an operator, restores and loss of access are excluded: an operator would also
+        // delete the order, older settings would follow newer ones after a restore, and servers
+        // send no events of a node to a client that is not permitted to read it.
         Faults::of_network_and_servers()
     }
 
@@ -116,7 +117,7 @@ impl Settings {
             .map(|builder| builder.if_absent(IfAbsent::Default(DEFAULT)))
     }
 
-    /// The values rise with each write, but for the default of a deleted node.
+    /// Checks that the values rise with each write, except for the default of a deleted node.
     async fn watch(&self, life: &Life, config: &Config<u64>) {
         let highest = Rising::<u64>::default();
         let mut values = config.values();
@@ -133,7 +134,8 @@ impl Settings {
         }
     }
 
-    /// Writes a value that is higher than all before, or one that is invalid, or deletes the node.
+    /// Writes a value that is higher than all values before, writes an invalid value, or deletes
+    /// the node.
     async fn change(&self, life: &Life) {
         let client = life.client();
         let result = match life.below(8) {
@@ -151,8 +153,8 @@ impl Settings {
                     .map(|set| set.map(drop))
             }
             _ => {
-                // The number of writes of the other node is the order of these writes, so a late
-                // one fails.
+                // Each value is one more than the version of the order's node, and both nodes are
+                // written in one transaction, so a late write fails.
                 let write = async {
                     let number = client.get_data(self.order.as_str()).await?.1.version;
                     let value = (number + 1).to_string();

@@ -1,4 +1,5 @@
-//! Counters with receipts, without, and with a lock; and ids that no two calls may get.
+//! Counters with receipts, without receipts and with a lock, and ids of which no two calls may get
+//! the same.
 
 use std::sync::Arc;
 
@@ -79,7 +80,7 @@ impl Counter {
 
     async fn count(&self, life: &Life) {
         let counter = DistributedAtomicLong::new(life.client(), self.root.as_str());
-        // Each handle has its own receipt, which the next life of the process uses too.
+        // Each handle has a separate receipt, which the process's next client uses too.
         let name = life.name().replace('/', "-");
         let counter = counter.and_then(|counter| (self.extend)(counter, &self.root, &name));
         let Some(counter) = must_succeed(life, "make a counter", counter) else {
@@ -106,8 +107,8 @@ impl Counter {
 
     async fn add(&self, life: &Life, counter: &DistributedAtomicLong) {
         self.counted.maybe_applied(1);
-        // In half of the schedules, no future is dropped: one whose outcome is not known would hide
-        // another that counts twice.
+        // In half of the schedules, no future is dropped, because a dropped future with an unknown
+        // outcome would hide an increment that counts twice.
         let increment = counter.increment();
         let result = match life.world().choice(2) {
             0 => Some(life.complete("increment", increment).await),

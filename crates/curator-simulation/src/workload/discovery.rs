@@ -116,7 +116,7 @@ impl Discovery {
         }
     }
 
-    /// Follows the instances. A provider offers only instances that the cache has.
+    /// Follows the instances, and checks that a provider offers only instances that the cache has.
     async fn find(&self, life: &Life, services: &ServiceDiscovery) {
         let Some(cache) = must_succeed(life, "start a cache", services.start_cache(SERVICE)) else {
             return;

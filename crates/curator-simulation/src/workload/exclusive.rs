@@ -22,7 +22,7 @@ pub(super) fn mutex(root: String) -> Arc<dyn Workload> {
     })
 }
 
-/// Replies are lost, and the session with them: a contender may find its node of an earlier
+/// Replies are lost together with the session, so a contender may find its node of an earlier
 /// session.
 pub(super) fn mutex_in_lost_sessions(root: String) -> Arc<dyn Workload> {
     let mut faults = faults();

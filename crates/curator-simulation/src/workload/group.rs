@@ -44,7 +44,7 @@ impl Workload for Group {
         if life.at_rest().await {
             life.eventually("list the members", || {
                 let mut tree = life.world().servers().nodes_below(&self.root);
-                // The members without the directory.
+                // Removes the directory itself, so that only the members are left.
                 tree.remove(&self.root);
                 if !tree.contains_key(member.node().path().as_str()) {
                     return Err(format!(

@@ -1,4 +1,4 @@
-//! What a process does under the guard of a lock, how it gives the guard back, and the number in
+//! The work of a process under the guard of a lock, the release of the guard, and the number in
 //! ZooKeeper that holders write in guarded transactions.
 
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ use crate::life::{Life, SOON};
 use crate::servers::Nodes;
 use crate::world::World;
 
-/// Notes that a guard was got, for each directory where it has a node.
+/// Records an acquired guard, in each directory where the guard has a node.
 pub(super) fn enter(life: &Life, guard: &LockGuard, owner: u64, kind: Kind) {
     for (node, token) in guard.fencing_tokens() {
         let loss = guard.loss();
@@ -43,7 +43,8 @@ pub(super) async fn use_exclusive(life: &Life, guard: &LockGuard, store: &str, l
             1 => write_to_store(life, guard, store).await,
             2 => {
                 if ledger.add(life, || guard.transaction()).await {
-                    // The write may be on its way: a further one would be based on an old number.
+                    // The servers may still apply this write, so a further write would be based on
+                    // an old number.
                     return;
                 }
             }
@@ -53,7 +54,7 @@ pub(super) async fn use_exclusive(life: &Life, guard: &LockGuard, store: &str, l
     }
 }
 
-/// Reads and writes a store that compares tokens.
+/// Reads and writes a store that compares fencing tokens.
 async fn write_to_store(life: &Life, guard: &LockGuard, store: &str) {
     let store = life.checks().store(store);
     let token = guard.fencing_token();
@@ -99,8 +100,8 @@ async fn wait_for_loss(life: &Life, guard: &LockGuard) {
     }
 }
 
-/// Whether the owner of a guard has the lock. A guard can be valid for a time although an operator
-/// has deleted its node.
+/// Whether the owner of a guard has the lock. A guard can remain valid for some time after an
+/// operator has deleted its node.
 fn is_owner(life: &Life, guard: &LockGuard) -> bool {
     guard.is_valid() && !has_deleted_node(life, guard)
 }
@@ -111,15 +112,16 @@ fn has_deleted_node(life: &Life, guard: &LockGuard) -> bool {
         .any(|node| life.world().is_deleted(node.as_str()))
 }
 
-/// A holder whose node was deleted is notified: by its watch, when its session continues over
-/// another connection, or at the end of its session. So it takes at most about a session timeout.
+/// Checks that a holder whose node was deleted is notified: by its watch, when its session
+/// continues over another connection, or at the end of its session. This takes at most about a
+/// session timeout.
 pub(super) async fn check_notified(life: &Life, guard: &LockGuard) {
     check_notified_within(life, guard, Duration::from_secs(16)).await;
 }
 
 async fn check_notified_within(life: &Life, guard: &LockGuard, most: Duration) {
     if has_deleted_node(life, guard) {
-        // If there is no watch on the node, this sets one.
+        // `lost` sets a watch on the node if there is none.
         life.within(most, "report that its node is deleted", guard.lost())
             .await;
         life.world().check(!guard.is_valid(), || {
@@ -128,8 +130,8 @@ async fn check_notified_within(life: &Life, guard: &LockGuard, most: Duration) {
     }
 }
 
-/// Acquires a lock at rest and gives it back, which must succeed, unless an operator deletes a node
-/// of the lock.
+/// Acquires a lock at rest and releases it. Both must succeed, unless an operator deletes a node of
+/// the lock.
 pub(super) async fn use_at_rest<G, F>(life: &Life, kind: Kind, acquire: impl Fn() -> F)
 where
     G: Into<LockGuard>,
@@ -137,7 +139,7 @@ where
 {
     let acquired = loop {
         match life.complete("acquire", acquire()).await {
-            // More often than it retries.
+            // An operator has deleted the node more often than the acquire retries.
             Err(Error::PlaceDeleted { .. }) if life.world().has_deleted() => {}
             acquired => break acquired,
         }
@@ -162,7 +164,7 @@ where
     }
 }
 
-/// Gives a guard back in one of several ways. `is_only`: whether the owner has no other guard.
+/// Releases a guard in one of several ways. `is_only`: whether the owner has no other guard.
 pub(super) async fn give_back(life: &Life, guard: LockGuard, is_only: bool) {
     let nodes: Vec<_> = guard
         .fencing_tokens()
@@ -210,10 +212,10 @@ fn is_expected(error: &Error) -> bool {
     }
 }
 
-/// After a confirmed release, the servers do not have the node.
+/// Checks that the servers do not have the nodes after a confirmed release.
 fn check_gone(life: &Life, nodes: Vec<String>) {
     for path in nodes {
-        // Its name is unique.
+        // The name of the node is unique, so no other contender can have created it.
         let is_left = life.world().servers().node(&path).is_some();
         life.world().check(!is_left, || {
             format!("{}: {path} is left after a confirmed release", life.name())
@@ -221,12 +223,12 @@ fn check_gone(life: &Life, nodes: Vec<String>) {
     }
 }
 
-/// An owner, and its number in the checks.
+/// Creates an owner, and its number in the checks.
 pub(super) fn owner(life: &Life) -> (OwnerId, u64) {
     (OwnerId::new(), life.number())
 }
 
-/// Each holder reads the number and writes one more. No write may be lost.
+/// A number in ZooKeeper that each holder reads and increases by one. No write may be lost.
 #[derive(Debug)]
 pub struct Ledger {
     path: String,
@@ -252,8 +254,8 @@ impl Ledger {
         create(client, &self.path, "0").await
     }
 
-    /// Adds one, under a lock whose guard makes the transaction. Returns whether the write may
-    /// still be on its way.
+    /// Adds one, in a transaction of a lock's guard. Returns whether the servers may still apply
+    /// the write later.
     pub(super) async fn add<'a>(
         &self,
         life: &Life,

@@ -90,11 +90,11 @@ impl Latch {
     }
 }
 
-/// Notes the beginning of a term.
+/// Records the beginning of a term.
 pub(super) fn enter(life: &Life, root: &str, term: &Leadership) {
     let token = term.fencing_token().as_i64();
-    // A view of a term keeps the client open, so the registry has none. Views of the same term have
-    // the same token.
+    // A view of a term keeps the client open, so `life` keeps the view, and the checks get only a
+    // weak reference to it. Views of the same term have the same token.
     let view = life.keep(term.clone());
     let entry = Entry {
         who: life.name(),

@@ -1,5 +1,5 @@
-//! Workloads made of others: several recipes in one client, with a future that is not polled for
-//! most of its life; and a recipe whose nodes an operator deletes while it is used.
+//! Workloads that combine others: several recipes in one client, with a future that is not polled
+//! for most of its lifetime; and a recipe whose nodes an operator deletes while it is used.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Workload for Mixed {
     }
 
     async fn live(&self, life: &Life) {
-        // The first is often the same in all processes, so that they meet.
+        // Processes often choose the same first recipe, so that they contend with each other.
         let first = life.world().choice(self.parts.len());
         let chosen: Vec<_> = (0..PARTS)
             .map(|n| {
@@ -76,8 +76,8 @@ impl Workload for Mixed {
     }
 }
 
-/// Begins to acquire a mutex, and neither polls nor drops the future until the end of the life. It
-/// must not delay anything but the mutex.
+/// Begins to acquire a mutex, and neither polls nor drops the future until the client is closed.
+/// The future must not delay anything but the mutex.
 pub(super) async fn keep_unpolled(life: &Life, root: &str) {
     let path = format!("{root}-unpolled/{}", life.name().replace('/', "-"));
     let Some(mutex) = must_succeed(
@@ -90,7 +90,7 @@ pub(super) async fn keep_unpolled(life: &Life, root: &str) {
     life.think_for(Duration::from_secs(20)).await;
     let mut acquire = Box::pin(mutex.acquire());
     let polled = DropAt::new(&mut acquire, 1 + life.below(4));
-    // It may also wait for a connection.
+    // The acquire may wait for a connection, so the polls are limited to a second.
     let _ = tokio::time::timeout(Duration::from_secs(1), polled).await;
     life.note(|| "polls an acquire no more".to_owned());
     if life.at_rest().await {
@@ -99,7 +99,8 @@ pub(super) async fn keep_unpolled(life: &Life, root: &str) {
     drop(acquire);
 }
 
-/// Another workload, whose nodes an operator deletes: of holders and of waiters, and directories.
+/// Wraps another workload, and lets an operator delete its nodes: nodes of holders, nodes of
+/// waiters, and directories.
 pub(super) fn with_deletes(make: Make, root: String) -> Arc<dyn Workload> {
     Arc::new(WithDeletes {
         workload: make(root.clone()),
@@ -158,7 +159,7 @@ impl WithDeletes {
         life.idle().await;
     }
 
-    /// Deletes a node, and all below it.
+    /// Deletes a random node, and all nodes below it.
     fn delete_some(&self, life: &Life) {
         let paths: Vec<_> = life
             .world()

@@ -1,4 +1,4 @@
-//! What the processes of a schedule do.
+//! The workloads: what the processes of a schedule do.
 
 mod cache;
 mod config;
@@ -36,7 +36,7 @@ pub trait Workload: Debug + Send + Sync {
         None
     }
 
-    /// Creates what the processes share, before the faults begin.
+    /// Creates the nodes that the processes share, before the faults begin.
     async fn prepare(&self, client: &CuratorClient) -> Result<(), Error> {
         match self.ledger() {
             Some(ledger) => ledger.prepare(client).await,
@@ -52,19 +52,20 @@ pub trait Workload: Debug + Send + Sync {
         Faults::of_network_and_servers()
     }
 
-    /// Whether the recipe sends nothing but probes when nothing happens.
+    /// Whether the recipe sends nothing but probes while nothing changes.
     fn is_idle_at_rest(&self) -> bool {
         true
     }
 
-    /// Checks what is left when all processes have closed.
+    /// Checks the nodes that are left when all processes have closed their clients.
     fn check_end(&self, world: &World, nodes: &Nodes) {
         if let Some(ledger) = self.ledger() {
             ledger.check_end(world, nodes);
         }
     }
 
-    /// Whether a node below the root may be left when all processes have closed. Containers may.
+    /// Whether a node below the root may be left when all processes have closed their clients.
+    /// Containers may always be left.
     fn may_leave(&self, path: &str) -> bool {
         self.ledger().is_some_and(|ledger| path == ledger.path())
     }
@@ -155,7 +156,7 @@ fn must_succeed<T, E: Debug>(life: &Life, what: &str, result: Result<T, E>) -> O
     }
 }
 
-/// Makes a call during faults, and notes its error.
+/// Makes a call during faults, and records its error.
 async fn try_call<T, E: Debug>(
     life: &Life,
     what: &str,
@@ -167,7 +168,7 @@ async fn try_call<T, E: Debug>(
         .ok()
 }
 
-/// Notes an error during faults. Fails for one that no fault explains.
+/// Records an error during faults. Fails if no fault explains the error.
 fn explain(life: &Life, what: &str, error: &impl Debug) {
     let text = format!("{error:?}");
     life.note(|| format!("{what}: {text}"));

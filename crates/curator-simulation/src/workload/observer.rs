@@ -60,7 +60,7 @@ impl Workload for Observer {
 }
 
 impl Observer {
-    /// Follows the reports, until the time has ended.
+    /// Follows the observer's reports until the client's lifetime ends.
     async fn watch(&self, life: &Life, observer: &LeaderObserver) {
         let highest = Rising::<i64>::default();
         let mut changes = observer.changes();
@@ -76,7 +76,7 @@ impl Observer {
             .fail(format!("{}: the observer has ended", life.name()));
     }
 
-    /// Takes part now and then. Returns the latch of the last time.
+    /// Takes part in the election from time to time. Returns the last latch, if it is still open.
     async fn change(&self, life: &Life) -> Option<LeaderLatch> {
         let mut kept = None;
         while life.goes_on() {
@@ -106,7 +106,7 @@ impl Observer {
         must_succeed(life, "make a latch", latch).map(|latch| latch.id(life.name()).start())
     }
 
-    /// The first participant, as the servers have it.
+    /// The first participant according to the servers.
     fn first(&self, life: &Life) -> Option<String> {
         let nodes = life.world().servers().nodes();
         nodes

@@ -23,7 +23,7 @@ pub(super) fn deleted(root: String) -> Arc<dyn Workload> {
     })
 }
 
-/// The servers are also restored from older copies.
+/// An operator deletes nodes, and restores the servers from older copies.
 pub(super) fn restored(root: String) -> Arc<dyn Workload> {
     Arc::new(Persistent {
         root,
@@ -31,7 +31,7 @@ pub(super) fn restored(root: String) -> Arc<dyn Workload> {
     })
 }
 
-/// Clients are not permitted to access nodes for a time.
+/// Clients lose access to nodes for a time.
 pub(super) fn without_access(root: String) -> Arc<dyn Workload> {
     Arc::new(Persistent {
         root,
@@ -49,8 +49,8 @@ struct Persistent {
 enum Hazard {
     Deletes,
     DeletesAndRestores,
-    /// Without deletes: servers send no events of a node to a client that is not permitted to read
-    /// it.
+    /// Clients lose access to nodes. Nodes are not deleted, because servers send no events of a
+    /// node to a client that is not permitted to read it.
     TakesAccess,
 }
 
@@ -59,7 +59,7 @@ enum Hazard {
 struct Kind {
     mode: CreateMode,
     is_protected: bool,
-    /// Whether all processes want the same node.
+    /// Whether all processes keep the same node.
     is_shared: bool,
 }
 
@@ -80,15 +80,15 @@ impl Kind {
             CreateMode::PersistentSequential,
         ];
         let mode = modes[life.below(modes.len())];
-        // The reply to the create of an unprotected node that is not ephemeral may be lost: then it
-        // counts as foreign.
+        // A node that is not ephemeral is always protected: if the reply to the create of an
+        // unprotected one were lost, the node would count as another client's.
         let is_ephemeral = matches!(
             mode,
             CreateMode::Ephemeral | CreateMode::EphemeralSequential
         );
         let is_protected = !is_ephemeral || life.one_in(2);
-        // Sequential nodes of one name meet the numbers of each other when their directory is
-        // created again.
+        // Sequential nodes with the same name can get each other's numbers after their directory
+        // was created again, so they count as shared.
         let is_shared = is_ephemeral && !is_protected && (mode.is_sequential() || life.one_in(2));
         Self {
             mode,
@@ -124,13 +124,13 @@ impl Workload for Persistent {
     }
 
     fn may_leave(&self, path: &str) -> bool {
-        // If the client closes first, a node that is not ephemeral stays.
+        // A node that is not ephemeral stays if the client is closed before the node.
         path.starts_with(&self.root)
     }
 }
 
 impl Persistent {
-    /// Keeps a node for this long; with `MAX`, until the end of the life.
+    /// Keeps a node for this long; if `time` is `MAX`, until the client's lifetime ends.
     async fn keep(&self, life: &Life, time: Duration) {
         let kind = Kind::random(life);
         let name = if kind.is_shared {
@@ -185,7 +185,7 @@ impl Persistent {
         {
             return;
         }
-        // If its session has ended, the servers delete the node later.
+        // If the session of the node has ended, the servers delete the node later.
         let session = life
             .client()
             .current_session()
@@ -203,8 +203,8 @@ impl Persistent {
         });
     }
 
-    /// Creates sequential nodes one after another, which must all get a number, also if other nodes
-    /// have the next ones.
+    /// Creates sequential nodes one after another. All of them must get a number, even if other
+    /// nodes already have the next numbers.
     async fn number_nodes(&self, life: &Life) {
         let path = format!("{}/{:?}-", self.root, CreateMode::EphemeralSequential);
         let mut nodes = Vec::new();
@@ -235,7 +235,8 @@ impl Persistent {
         match life.below(6) {
             0 if self.hazard != Hazard::TakesAccess => {
                 if life.one_in(4) {
-                    // With the directory, whose next sequential node has the number 0 again.
+                    // Deletes the directory too, so that its next sequential node gets the number 0
+                    // again.
                     life.world().delete(&self.root);
                 } else if let Some(path) = node.actual_path() {
                     life.world().delete(path.as_str());
@@ -248,7 +249,8 @@ impl Persistent {
             _ => {
                 let next = format!("{writer}{}", life.number());
                 *data = next.clone();
-                // Carried out once polled, which a dropped future may never be.
+                // Uses `complete`, because the write happens only once the future is polled, and a
+                // dropped future may never be polled.
                 match life
                     .complete(
                         "set data",
@@ -265,8 +267,8 @@ impl Persistent {
     }
 }
 
-/// Fails when an ephemeral node is reported as present, but belongs to a session that has ended.
-/// Never ends.
+/// Fails if an ephemeral node is reported as present, but belongs to a session that has ended.
+/// Never returns.
 async fn watch_owner(life: &Life, node: &PersistentNode, kind: Kind) {
     let mut states = node.state();
     while states.changed().await.is_ok() {
@@ -280,7 +282,7 @@ async fn watch_owner(life: &Life, node: &PersistentNode, kind: Kind) {
         else {
             continue;
         };
-        // Others may have replaced a shared node, and the client detects this later.
+        // Other processes may have replaced a shared node, which the client detects later.
         if kind.is_ephemeral() && !kind.is_shared {
             let owner = life
                 .world()
@@ -323,8 +325,8 @@ fn is_kept(
         None => Err(format!(
             "{path} as {kind:?} is reported as present, but is missing"
         )),
-        // The write of another process can affect this one's node, which has replaced its own and
-        // has the same version.
+        // Another process's write can apply to this process's node, if this node has replaced the
+        // other's and has the same version.
         Some(found) if kind.is_shared && !found.data.starts_with(writer.as_bytes()) => Ok(()),
         Some(found) if found.data != data.as_bytes() => Err(format!(
             "{path} as {kind:?} has the data {}, not {data}",

@@ -66,8 +66,8 @@ impl ReadWrite {
         use_exclusive(life, &guard, &self.root, &self.ledger).await;
         check_notified(life, &guard).await;
         match life.below(4) {
-            // The owner of the write lock may also read, and keep that when it has released the
-            // write lock.
+            // The owner of the write lock may also acquire the read lock, and keep it after the
+            // write lock is released.
             0 => {
                 if let Some(reader) = acquire_read(life, lock, &owner).await {
                     enter(life, &reader, number, Kind::Shared);

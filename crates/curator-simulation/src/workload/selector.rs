@@ -42,7 +42,7 @@ impl Workload for Selector {
             .grace_period(Duration::from_secs(1))
             .build();
         while life.goes_on() && life.one_in(2) {
-            // Dropped while it takes part, or leads.
+            // The future is dropped while the selector takes part in the election, or leads.
             let run = Box::pin(
                 selector
                     .clone()
@@ -72,7 +72,8 @@ impl Workload for Selector {
                 }
             }
             if life.at_rest().await {
-                // After short jobs, a participant stays away for up to half a minute.
+                // After short jobs, a participant waits for up to half a minute before it takes
+                // part again.
                 sleep(Duration::from_secs(31)).await;
                 let leader = life.complete("read the leader", selector.leader()).await;
                 let leader = must_succeed(life, "read the leader", leader).flatten();

@@ -23,7 +23,7 @@ pub(super) fn make(root: String) -> Arc<dyn Workload> {
     })
 }
 
-/// Each process adds one to what it has read, so the count rises.
+/// A count to which each process adds one, after it has read the count. So the count never falls.
 #[derive(Debug)]
 struct Shared {
     root: String,

@@ -1,4 +1,5 @@
-//! Schedules of each workload pass, and one of a recipe with a known defect fails.
+//! Runs random schedules of every workload, which must pass, and schedules of a defective recipe,
+//! one of which must fail.
 
 mod determinism;
 
@@ -13,7 +14,7 @@ use curator_simulation::search::{Found, Search, seed_of_commit};
 use curator_simulation::simulated;
 use curator_simulation::workload::{self, Workload};
 
-/// In an exported tree, which has no commit, the same seeds each time.
+/// In an exported tree, which has no commit, the seeds are always the same.
 #[test]
 fn five_hundred_schedules_of_this_commit_pass() {
     let workloads = workload::names().collect();
@@ -48,12 +49,12 @@ fn a_schedule_is_the_same_each_time() {
     };
     let first = traced();
     assert!(first == traced(), "the second run differs");
-    // Nor does it depend on whether it is traced.
+    // The trace does not depend on whether it is printed.
     assert_eq!(simulated::run(3, "mixed", false).0.trace_hash, first.2);
 }
 
-/// A lock that looks whether a node exists, and then creates its own: two processes can look before
-/// either creates.
+/// A defective lock: it checks that no node exists, and then creates its node, so two processes can
+/// check before either of them creates.
 #[derive(Debug)]
 struct NaiveLock;
 
