@@ -1,5 +1,5 @@
-//! A service whose settings change while it runs: a new value, a rejected one, a deletion, and an
-//! outage. Fails if the service ever uses invalid settings, or misses valid ones.
+//! A service whose settings change while it runs. Shows a new value, a rejected value, a deletion,
+//! and an outage. Fails if the service ever uses invalid settings, or misses valid ones.
 //!
 //! ```console
 //! cargo run --example config
@@ -55,7 +55,7 @@ impl FromStr for Settings {
                 (unknown, _) => return Err(format!("there is no setting {unknown}")),
             }
         }
-        // Harmful values are rejected here once, and not wherever they are used.
+        // Harmful values are rejected once here, rather than wherever they are used.
         if settings.workers == 0 {
             Err("workers: expected at least 1".to_owned())
         } else {
@@ -166,7 +166,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The service: it runs as many workers as the settings demand, until the config has ended. Returns
+/// The service: runs as many workers as the settings demand, until the config has ended. Returns
 /// the numbers of workers that it ran.
 async fn serve(
     mut settings: Latest<Arc<Settings>>,
@@ -193,7 +193,7 @@ async fn serve(
 }
 
 async fn work(settings: Arc<Settings>) {
-    // A real worker would wait for its next job, and use the settings for it.
+    // A real worker would wait for its next job here, and use the settings for that job.
     drop(settings);
     std::future::pending::<()>().await;
 }
@@ -206,8 +206,8 @@ async fn report(mut status: Latest<ConfigStatus>, reported: watch::Sender<Config
         match &now {
             ConfigStatus::Current => println!("status:  current"),
             ConfigStatus::Absent => println!("status:  there is no node"),
-            // The decoder's error is the source: it is not part of the text, because it might quote
-            // secrets.
+            // The error's text does not contain the decoder's error, which might quote secrets. The
+            // decoder's error is the source.
             ConfigStatus::Invalid { error } => match error.source() {
                 Some(cause) => println!("status:  {error}: {cause}"),
                 None => println!("status:  {error}"),

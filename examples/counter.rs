@@ -20,7 +20,7 @@ const ORDERS: &str = "/curator-examples/counter/orders";
 const IDS: &str = "/curator-examples/counter/ids";
 const WORKERS: usize = 4;
 const ORDERS_EACH: usize = 50;
-/// All connections are cut each time that this many orders are counted.
+/// All connections are cut each time this many orders have been counted.
 const ORDERS_BETWEEN_CUTS: usize = 30;
 
 /// Counts orders, reports each, and returns the ids that it has assigned.
@@ -38,14 +38,14 @@ async fn worker(
         orders.increment().await?;
         given.push(ids.next().await?);
         if counted.send(()).await.is_err() {
-            // The program ends.
+            // The receiver has been dropped, because the program is ending.
             break;
         }
     }
     Ok(given)
 }
 
-/// Consecutive ids as ranges.
+/// Formats consecutive ids as ranges.
 fn ranges(ids: &[i64]) -> String {
     ids.chunk_by(|id, next| id + 1 == *next)
         .map(|block| format!("{}-{}", block[0], block[block.len() - 1]))
@@ -61,8 +61,8 @@ async fn main() -> Result<(), Failure> {
     let orders = DistributedAtomicLong::new(&operator, ORDERS)?;
     let before = orders.get().await?;
 
-    // All connections of the workers break several times, and replies are lost. No worker gets
-    // ahead of the cuts.
+    // All connections of the workers are cut several times, and replies are lost. The channel holds
+    // one report, so no worker gets ahead of the cuts.
     let (reports, mut reported) = mpsc::channel(1);
     let mut workers = JoinSet::new();
     for number in 0..WORKERS {

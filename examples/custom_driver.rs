@@ -26,13 +26,13 @@ impl LockInternalsDriver for HostnameDriver {
         format!("{}-{id}-W-", self.hostname)
     }
 
-    /// Nodes of any host count, including nodes of readers; other names in the directory are
+    /// Nodes of all hosts count, including nodes of readers. Other names in the directory are
     /// ignored.
     fn sequence(&self, child: &str) -> Option<i32> {
         sequence_after(child, "-W-").or_else(|| sequence_after(child, "-R-"))
     }
 
-    /// A writer waits for the node before it, reader or writer.
+    /// A writer waits for the node before its own, whether that is a reader's or a writer's.
     fn verdict(&self, _queue: &Queue, own: usize) -> Verdict {
         match own.checked_sub(1) {
             None => Verdict::Owns,

@@ -1,10 +1,10 @@
-//! A holder is stopped between its read and its write, and writes when it resumes. The lock cannot
-//! prevent this late write, when another client already holds the lock. The store rejects it by its
-//! fencing token.
+//! A holder is stopped between its read and its write, and writes when it resumes, when another
+//! client already holds the lock. The lock cannot prevent this late write, but the store rejects it
+//! by its fencing token.
 //!
-//! When the late write arrives, the other client has read, but not yet written. So the store must
-//! record tokens at reads, too. If it recorded them only at writes, it would accept the late write,
-//! and the next write would overwrite it.
+//! When the late write arrives, the other client has read, but has not written yet. So the store
+//! must record tokens at reads, too. If it recorded tokens only at writes, it would accept the late
+//! write, and the next write would overwrite the late one.
 //!
 //! The example starts itself a second time as the first holder, and stops that process with
 //! SIGSTOP, as a scheduler, a garbage collector or the migration of a virtual machine would. The
@@ -27,7 +27,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 const PATH: &str = "/curator-examples/fencing";
 /// The first argument of the second process; the connect string follows.
 const HOLDER: &str = "holder";
-/// The holder's session timeout. Short, as its lock is free only after its session has expired.
+/// The holder's session timeout. Short, because the holder's lock becomes free only when the
+/// session has expired.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// The limit of each wait for the other process.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -130,7 +131,7 @@ fn serve(store: &FencedResource<String>, line: &str) -> Result<String, Failure> 
 
 /// The second process: acquires the lock, reads and writes, and is stopped before it writes again.
 async fn hold(connect_string: &str) -> Result<(), Failure> {
-    // The kernel kills this process when the first one dies: a stopped process would not notice
+    // The kernel kills this process when the first process dies: a stopped process would not notice
     // closed pipes.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -154,8 +155,8 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
         "I look before I write again: is my lock valid? {}",
         guard.is_valid()
     );
-    // The first process stops this one here, after the check and before the write: this one waits
-    // for a line, which it gets only when it resumes.
+    // The first process stops this process here, after the check and before the write: this process
+    // waits for a line, and reads it only when it resumes.
     answer(&mut answers).await?;
     println!("write {token} {seen}, milk, bread");
     let answer = answer(&mut answers).await?;
@@ -166,8 +167,8 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
         Ok(()) => println!("I have released the lock"),
         Err(error) => println!("{error}"),
     }
-    // The client's session has expired, and the client might not have another one yet, so there is
-    // nothing to close.
+    // The client's session has expired, and the client might not have a new session yet, so there
+    // is nothing to close.
     Ok(())
 }
 
@@ -175,8 +176,8 @@ async fn answer(answers: &mut Lines<BufReader<Stdin>>) -> Result<String, Failure
     Ok(answers.next_line().await?.ok_or("the store is gone")?)
 }
 
-/// The first process's handle to the second one. Dropping it kills the second process, even if that
-/// is stopped.
+/// The first process's handle to the second process. Dropping it kills the second process, even if
+/// that process is stopped.
 struct Holder {
     process: Child,
     pid: Pid,

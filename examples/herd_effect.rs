@@ -1,10 +1,11 @@
-//! Measures what a release costs when it wakes every waiter, and what it costs with this library.
+//! Compares the cost of a release that wakes every waiter with the cost of a release of this
+//! library.
 //!
-//! In the naive recipe all waiters watch the holder's node; when it is deleted, each of them lists
-//! the directory again, and all but one watch the next holder. This recipe is implemented here as a
-//! custom driver, and compared with the library's standard driver. Each waiter has a separate
-//! session, and all sessions go through a counting proxy, so the output shows how many requests the
-//! server received and how many notifications it sent.
+//! In the naive recipe, all waiters watch the holder's node. When this node is deleted, every
+//! waiter lists the directory again, and all but one watch the next holder. The naive recipe is
+//! implemented here as a custom driver, and compared with the library's standard driver. Each
+//! waiter has a separate session, and all sessions go through a counting proxy, so the output shows
+//! how many requests the server received and how many notifications it sent.
 //!
 //! ```console
 //! cargo run --example herd_effect
@@ -27,8 +28,8 @@ use tokio::task::JoinSet;
 
 const WAITERS: [usize; 3] = [10, 50, 200];
 const HAND_OVERS: usize = 10;
-/// Much longer than any step takes, also on a slow machine: the numbers of requests count here, not
-/// their times.
+/// Much longer than any step takes, even on a slow machine: the example counts requests, and times
+/// do not matter.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// All waiters wait for the first node of the queue.
@@ -52,7 +53,7 @@ impl LockInternalsDriver for HerdDriver {
         }
     }
 
-    /// `false`, so that a waiter lists the directory each time, as in the naive recipe.
+    /// Returns `false`, so that a waiter lists the directory each time, as in the naive recipe.
     fn predecessors_are_final(&self) -> bool {
         false
     }
@@ -64,7 +65,7 @@ async fn main() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     let (proxy, connect_string) = ensemble.proxy()?;
     let mut connecting = JoinSet::new();
-    // One more than the waiters: the holder.
+    // One client more than waiters, because one client is the holder.
     for _ in 0..=WAITERS.into_iter().max().unwrap_or_default() {
         let builder = builder(&connect_string)
             .session_timeout(LIMIT)
@@ -129,16 +130,16 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The requests of the waiters that a hand-over wakes, if their number is known. The next hand-over
-/// waits for them.
+/// The requests that a hand-over makes waiters send; zero if the numbers are not known. The next
+/// hand-over begins after the replies.
 #[derive(Clone, Copy, Default)]
 struct Woken {
     lists: usize,
     watches: usize,
 }
 
-/// Counts the traffic of hand-overs and measures their time, while all other clients wait, and
-/// prints the row.
+/// Counts the requests and notifications of hand-overs and measures their time, while all other
+/// clients wait. Prints the row of the table.
 async fn measure(
     recipe: &str,
     clients: &[CuratorClient],
@@ -165,8 +166,8 @@ async fn measure(
     for index in 1..=waiting {
         contend(&mut waiters, index)?;
     }
-    // Each waiter creates its node and lists the queue, and then watches a node before its own, and
-    // its own.
+    // Each waiter creates its node, lists the queue, and then watches a node before its own, and
+    // its own node.
     answered(proxy, OpCode::Create2, waiting).await?;
     answered(proxy, OpCode::GetChildren, waiting).await?;
     answered(proxy, OpCode::GetData, waiting).await?;
@@ -199,8 +200,8 @@ async fn measure(
     let notifications = mean(notifications);
     let requests = mean(requests);
     println!("{waiting:>7}  {recipe:<8}  {notifications:>13.1}  {requests:>8.1}  {millis:>6.1} ms");
-    // A dropped wait leaves the queue. The holder releases last, so that no waiter is woken in
-    // vain.
+    // Dropping a wait leaves the queue. The holder releases last, so that the release wakes no
+    // waiter.
     waiters.shutdown().await;
     wait_until_quiet(proxy).await;
     Ok(guard.release().await?)
@@ -217,7 +218,7 @@ async fn next_holder(
 /// Waits until the server has answered this many requests since the counts were reset.
 async fn answered(proxy: &FaultProxy, op: OpCode, count: usize) -> Result<(), Failure> {
     let answered = async {
-        // Each of these waits ends after 30 s, which a slow machine may need.
+        // `wait_for_reply` ends after 30 s, which may be too short on a slow machine.
         while proxy.wait_for_reply(op, count as u64).await.is_err() {}
     };
     Ok(tokio::time::timeout(LIMIT, answered).await?)

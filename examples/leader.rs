@@ -2,8 +2,8 @@
 //! the servers, and one is asked to end. Shows the output of each process, the view of an observer,
 //! and the time without a leader. Fails if two replicas lead at the same time.
 //!
-//! The example starts itself three more times, as the replicas of a service. Each has a separate
-//! proxy between itself and the servers.
+//! The example starts itself three more times, as the replicas of a service. Each replica has a
+//! separate proxy between itself and the servers.
 //!
 //! ```console
 //! cargo run --example leader
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Failure> {
 
 /// A replica: runs its job whenever it leads, until its standard input ends.
 async fn lead(name: &str, connect_string: &str) -> Result<(), Failure> {
-    // The kernel kills this process when the first one dies: a stopped process would not notice
+    // The kernel kills this process when the first process dies: a stopped process would not notice
     // closed pipes.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -126,7 +126,7 @@ async fn coordinate() -> Result<(), Failure> {
     println!("\nb is stopped (SIGSTOP).");
     let since = Instant::now();
     kill_process(b.pid, Signal::STOP)?;
-    // The stopped process can do nothing, and so does not lead.
+    // The stopped process does nothing, so it does not count as a leader.
     stage.leader = None;
     stage.until("c", LEADS).await?;
     println!("No leader for {:.1} s.", since.elapsed().as_secs_f64());
@@ -198,8 +198,7 @@ async fn wait_for_participants(selector: &LeaderSelector, count: usize) -> Resul
 struct Stage {
     printed: mpsc::UnboundedReceiver<(&'static str, String)>,
     leader: Option<&'static str>,
-    /// A leader that has not reported the end of its term, and the time when another term
-    /// began.
+    /// A leader that has not reported the end of its term, and the time when the next term began.
     overlap: Option<(&'static str, f64)>,
 }
 
@@ -242,7 +241,8 @@ impl Stage {
     }
 }
 
-/// The first process's handle to a replica. Dropping it kills the replica, even if that is stopped.
+/// The first process's handle to a replica. Dropping it kills the replica, even if the replica is
+/// stopped.
 struct Replica {
     process: Child,
     pid: Pid,

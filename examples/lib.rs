@@ -6,8 +6,8 @@ use curator_test::{FaultProxy, ServerKind, TestingServer};
 /// The error of an example.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// As [`CuratorClient::builder`], with the namespace in the environment variable
-/// `ZOOKEEPER_NAMESPACE`, if that is set.
+/// Like [`CuratorClient::builder`], with the namespace from the environment variable
+/// `ZOOKEEPER_NAMESPACE`, if it is set.
 pub fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
     let builder = CuratorClient::builder(connect_string);
     match std::env::var("ZOOKEEPER_NAMESPACE") {
@@ -20,13 +20,13 @@ pub fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
 #[derive(Debug)]
 pub struct Ensemble {
     connect_string: String,
-    /// Stopped when the example ends.
+    /// Kept here because a drop stops the server.
     _server: Option<TestingServer>,
 }
 
 impl Ensemble {
-    /// `ZOOKEEPER_CONNECT` if it is set; otherwise an embedded server, or a real one if
-    /// `CURATOR_TEST_SERVER` selects that.
+    /// Uses the servers in `ZOOKEEPER_CONNECT` if it is set. Otherwise starts an embedded server,
+    /// or a real one if `CURATOR_TEST_SERVER` selects a real one.
     ///
     /// # Errors
     ///
@@ -40,7 +40,8 @@ impl Ensemble {
                 _server: None,
             });
         }
-        // An hour: `herd_effect` asks for a session that no slow machine loses.
+        // Permits session timeouts of up to an hour: `herd_effect` requests a session that does not
+        // expire even on a slow machine.
         let server = TestingServer::builder()
             .property("maxSessionTimeout", "3600000")
             .start()
@@ -65,10 +66,10 @@ impl Ensemble {
         &self.connect_string
     }
 
-    /// A proxy that counts requests and injects faults, and the connect string for a client behind
-    /// it.
+    /// Starts a proxy that counts requests and injects faults. Also returns the connect string for
+    /// a client behind the proxy.
     ///
-    /// The proxy is in front of one server: the first, if there are several.
+    /// The proxy is in front of one server, the first of the connect string.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! A holder is cut off from the servers. Shows how the holder is notified that its lock is lost,
-//! before another client can acquire the lock. Fails if another client acquires it earlier.
+//! A holder is cut off from the servers. Shows that the holder is notified of the loss of its lock
+//! before another client can acquire the lock. Fails if another client acquires the lock earlier.
 //!
 //! ```console
 //! cargo run --example lock_loss
@@ -14,7 +14,7 @@ use curator_recipes::client::{ConnectionState, ConnectionStates};
 use curator_test::Direction;
 
 const DIR: &str = "/curator-examples/lock-loss";
-/// Short, to keep the example short. The server may grant a longer one.
+/// Short, to keep the example short. The server may grant a longer timeout.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 const STEP: Duration = Duration::from_millis(10);
 
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Failure> {
         "The holder has the lock, with token {}. Another client waits for it.",
         guard.fencing_token()
     );
-    // Waits until a probe has confirmed the holder's session, as in ordinary operation.
+    // Waits until a probe has confirmed the holder's session, as probes do in ordinary operation.
     let first = guard.valid_until();
     while guard.valid_until() == first {
         tokio::time::sleep(STEP).await;

@@ -1,9 +1,9 @@
-//! A group of processes that know each other. One is killed and restarted, one is cut off from the
-//! servers, one changes its data. Fails if a process joins before the session of its previous run
-//! has ended, or considers itself a member after others have seen it leave.
+//! A group of processes that know each other. One process is killed and restarted, one is cut off
+//! from the servers, and one changes its data. Fails if a process joins before the session of its
+//! previous run has ended, or considers itself a member after other processes have seen it leave.
 //!
-//! The first process starts the others, and watches the group without being a member. Each of the
-//! others has a separate proxy between itself and the servers.
+//! The first process starts the members, and watches the group without being a member. Each member
+//! has a separate proxy between itself and the servers.
 //!
 //! ```console
 //! cargo run --example members
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Failure> {
 /// Runs a member of the group until its standard input ends. Each line of the input becomes the
 /// member's data.
 async fn belong(id: &str, data: &str, connect_string: &str) -> Result<(), Failure> {
-    // The kernel kills this process when the first one dies.
+    // The kernel kills this process when the first process dies.
     #[cfg(target_os = "linux")]
     set_parent_process_death_signal(Some(Signal::KILL))?;
 
@@ -185,7 +185,7 @@ async fn watch() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until these are the members.
+/// Waits until the group has exactly these members.
 async fn wait_for_members(group: &CuratorCache, wanted: &[&str]) -> Result<(), Failure> {
     let mut state = group.state();
     let waiting = async {
@@ -196,7 +196,7 @@ async fn wait_for_members(group: &CuratorCache, wanted: &[&str]) -> Result<(), F
                 println!("The group: {ids:?}");
                 return Ok(());
             }
-            // Missing changes arrive soon.
+            // Changes may still arrive, so the members are read again soon.
             drop(tokio::time::timeout(Duration::from_millis(20), state.changed()).await);
         }
     };
@@ -208,7 +208,7 @@ async fn next(events: &mut curator_recipes::CacheEvents) -> Result<CacheEvent, F
     Ok(event.ok_or("the cache has ended")?)
 }
 
-/// The lines of all members in the present scene, in the order of their arrival.
+/// The lines of all members in the current scene, in the order of their arrival.
 struct Stage {
     printed: mpsc::UnboundedReceiver<(&'static str, String)>,
     heard: Vec<(&'static str, String)>,
@@ -220,8 +220,8 @@ impl Stage {
         self.heard.clear();
     }
 
-    /// Reads the lines of all members until `who` has printed one that begins with `what` in this
-    /// scene. Returns the timestamp of that line.
+    /// Reads the lines of all members until `who` has printed a line that begins with `what` in
+    /// this scene. Returns the timestamp of this line.
     async fn until(&mut self, who: &str, what: &str) -> Result<f64, Failure> {
         loop {
             for (id, line) in &self.heard {
@@ -240,7 +240,7 @@ impl Stage {
 
     /// Prints the lines of this scene: first a's, then b's, then c's.
     fn show(&mut self) {
-        // Stable: the lines of each member stay in their order.
+        // The sort is stable, so the lines of each member stay in their order.
         self.heard.sort_by_key(|(id, _)| *id);
         for (id, line) in self.heard.drain(..) {
             println!(

@@ -68,7 +68,7 @@ async fn transfers(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Fa
         tasks.push(tokio::spawn(async move {
             let mut done = Vec::new();
             for round in 0..TRANSFERS {
-                // Any two accounts, in any order.
+                // Selects two different accounts, in an order that differs between transfers.
                 let from = (number * 7 + round * 5) % ACCOUNTS;
                 let to = (from + 1 + (number + round) % (ACCOUNTS - 1)) % ACCOUNTS;
                 done.push(transfer(&client, number, from, to).await?);
@@ -81,8 +81,8 @@ async fn transfers(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Fa
     for task in tasks {
         done.extend(timeout(DEFAULT_TIMEOUT, task).await???);
     }
-    // Transfers without a common account run at the same time. Transfers of one account are in
-    // the order of their tokens.
+    // Transfers without a common account run concurrently. Transfers of one account are ordered by
+    // their tokens.
     done.sort();
     for Transfer {
         token,
@@ -109,7 +109,7 @@ async fn transfers(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Fa
     }
 }
 
-/// A transfer that is done, ordered by its token.
+/// A completed transfer, ordered by its token.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Transfer {
     token: FencingToken,
@@ -149,7 +149,7 @@ async fn transfer(
     })
 }
 
-/// A write under a lost lock is not applied.
+/// Shows that a write under a lost lock is not applied.
 async fn lost_lock(client: &CuratorClient) -> Result<(), Failure> {
     let guard = InterProcessMultiLock::non_reentrant(client, [lock(0), lock(1)])?
         .acquire()

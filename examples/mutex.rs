@@ -17,12 +17,12 @@ use curator_test::Direction;
 use tokio::time::sleep;
 
 const PATH: &str = "/curator-examples/mutex/lock";
-/// The servers end the session of a client, and free its locks, after this time without a request
-/// from the client. ZooKeeper grants no less than 4 s by default.
+/// The servers end a client's session, and release its locks, if they receive no request from the
+/// client for this time. By default, ZooKeeper grants no less than 4 s.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// What the lock protects: the name of the last writer. A store that has seen a fencing token
-/// refuses lower ones.
+/// The resource that the lock protects, which contains the name of the last writer. A store that
+/// has seen a fencing token rejects lower tokens.
 type Store = FencedResource<&'static str>;
 
 #[tokio::main]
@@ -112,7 +112,7 @@ async fn connect(connect_string: &str) -> Result<CuratorClient, Failure> {
         .await?)
 }
 
-/// Waits for the lock. Also returns the time of the acquire.
+/// Waits for the lock. Also returns the time when it was acquired.
 async fn acquire(
     name: &'static str,
     client: CuratorClient,
@@ -165,7 +165,7 @@ struct Timeline {
 }
 
 impl Timeline {
-    /// Prints an event with the present time, and returns this time.
+    /// Prints an event with the current time, and returns this time.
     fn print(self, event: &str) -> Instant {
         let now = Instant::now();
         println!("{:>6.3} s  {event}", (now - self.start).as_secs_f64());

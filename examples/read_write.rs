@@ -1,6 +1,6 @@
-//! Many readers share the lock, and a writer is alone. A writer becomes a reader before any other
-//! writer can enter; a reader that requests the write lock gets an error, as it would wait for
-//! itself.
+//! Many readers share the lock, but a writer holds it alone. A writer becomes a reader before any
+//! other writer can acquire the lock. A reader that requests the write lock gets an error, because
+//! it would wait for itself.
 //!
 //! ```console
 //! cargo run --example read_write
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Each reader has a separate session.
+/// Shows that readers overlap and a writer does not. Each reader has a separate session.
 async fn readers_overlap_and_a_writer_is_alone(
     ensemble: &Ensemble,
     client: &CuratorClient,
@@ -92,7 +92,7 @@ async fn readers_overlap_and_a_writer_is_alone(
     }
 }
 
-/// A writer is downgraded, and lets other readers in while another writer waits.
+/// Downgrades a writer to a reader, which lets other readers in while another writer waits.
 async fn downgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
     let writing = lock.write().acquire().await?;
     let token = writing.fencing_token();
@@ -138,7 +138,7 @@ async fn downgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
     Ok(writing.release().await?)
 }
 
-/// A reader of a reentrant lock requests the write lock.
+/// Shows that a reader of a reentrant lock cannot request the write lock.
 async fn upgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
     let reading = lock.read().acquire().await?;
     match lock.write().acquire().await {

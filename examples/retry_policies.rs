@@ -1,8 +1,8 @@
 //! Compares the retry policies, and shows them while no server can be reached.
 //!
-//! The servers stay unreachable until a request whose policy retries once has failed. A request of
-//! the same client with a more patient policy was made at the same time, and gets its reply when
-//! the servers are reachable again.
+//! The servers stay unreachable until a request whose policy retries once has failed. At the same
+//! time, the same client sends a request with a more patient policy, which gets its reply when the
+//! servers are reachable again.
 //!
 //! ```console
 //! cargo run --example retry_policies
@@ -23,7 +23,7 @@ const NODE: &str = "/curator-examples/retry-policies";
 const DELAYS: u32 = 8;
 const MS: Duration = Duration::from_millis(1);
 
-/// A custom policy: each wait is the sum of the two before it.
+/// A custom policy: each pause is the sum of the two pauses before it.
 #[derive(Debug)]
 struct FibonacciRetry {
     first: Duration,
@@ -41,7 +41,7 @@ impl RetryPolicy for FibonacciRetry {
     }
 }
 
-/// A closure as a policy: decides as `policy` does, and prints the decision.
+/// Wraps a policy in a closure that decides as `policy` does, and prints the decision.
 fn printed(who: &'static str, policy: impl RetryPolicy) -> impl RetryPolicy {
     retry_fn(move |failed| {
         let delay = policy.next_delay(failed);
@@ -83,8 +83,8 @@ async fn main() -> Result<(), Failure> {
     let mut states = client.connection_states();
     network.refuse(true)?;
     network.cut();
-    // Before the client has noticed the outage, a request would wait for its answer until the
-    // operation timeout.
+    // Waits until the client has noticed the outage: a request that is sent earlier waits for its
+    // reply until the operation timeout.
     states.wait_for(ConnectionState::Suspended).await;
     let reading = tokio::spawn({
         let patient = patient.clone();
@@ -107,8 +107,8 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The policies of the crate `backoff` can be used too; this one has no randomness, and ends after
-/// a second.
+/// Shows that policies of the crate `backoff` can be used too. This policy has no randomness, and
+/// permits no retry after a second.
 #[cfg(feature = "backoff")]
 fn backoff_policy() -> impl RetryPolicy {
     curator_recipes::client::BackoffRetry::new(backoff::ExponentialBackoff {

@@ -1,6 +1,6 @@
 //! A limited number of holders in all processes: workers share leases. A task that requests several
-//! leases gets them all at once, and is not overtaken by tasks that request one. The limit is
-//! stored in a node, and changes while leases are held.
+//! leases gets all of them at once, and tasks that request one lease do not overtake it. The limit
+//! is stored in a node, and changes while leases are held.
 //!
 //! ```console
 //! cargo run --example semaphore
@@ -40,9 +40,9 @@ async fn main() -> Result<(), Failure> {
 struct Crowd {
     /// The number of workers that hold a lease now.
     now: AtomicUsize,
-    /// The greatest number so far.
+    /// The largest number of such workers so far.
     most: AtomicUsize,
-    /// Each worker waits for another one, so that all leases are in use at the same time.
+    /// Each worker waits here for another worker, so that all leases are in use at the same time.
     all_leases: Barrier,
 }
 
@@ -85,7 +85,7 @@ async fn work(number: usize, client: CuratorClient, crowd: Arc<Crowd>) -> Result
     Ok(())
 }
 
-/// Several leases in one step, and a limit that changes.
+/// Acquires several leases in one step, and changes the limit.
 async fn many_at_once(
     semaphore: &InterProcessSemaphoreV2,
     count: &SharedCount,

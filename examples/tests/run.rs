@@ -62,7 +62,7 @@ fn runs(example: &str) -> impl Iterator<Item = Run> {
     })
 }
 
-/// An example that cargo has built beside this test.
+/// The program of an example, which cargo has built beside this test.
 fn program(example: &str) -> Command {
     let program = std::env::current_exe()
         .unwrap()
@@ -158,7 +158,7 @@ fn check_mutex(printed: &str) {
     assert!(cut_off < lost && lost < acquired, "{printed}");
     let (_, rest) = printed.split_once(" That is ").expect(printed);
     let between: f64 = rest.split(' ').next().unwrap().parse().unwrap();
-    // The three times are rounded.
+    // The tolerance allows for the rounding of the three times.
     assert!((acquired - lost - between).abs() < 0.002, "{printed}");
 
     let token = |event: &str| -> i64 {
@@ -434,13 +434,13 @@ fn herd_effect() {
             let count: f64 = waiters.parse().unwrap();
             let (notifications, requests) = row(waiters, "naive");
             // Every waiter is notified and lists the queue again, and all but the new holder watch
-            // another node. On a very slow machine, single waiters are missing.
+            // another node. On a very slow machine, a few waiters may be missing.
             assert!(
                 notifications > 0.8 * count && requests > 1.6 * count,
                 "{printed}"
             );
-            // Notified are two waiters and the former holder. The requests are the release, and
-            // three of the waiter that lists the queue again and sets watches.
+            // Two waiters and the former holder are notified. The requests are the release, and
+            // three requests of the waiter that lists the queue again and sets watches.
             let (notifications, requests) = row(waiters, "standard");
             assert!(notifications <= 3.0 && requests <= 6.0, "{printed}");
         }
@@ -657,7 +657,7 @@ fn members() {
                 "no {expected:?} in its place in: {printed}"
             );
         }
-        // In each scene, the lines of a member are together.
+        // In each scene, the lines of each member are consecutive.
         for scene in printed.split("\n\n") {
             let members: Vec<_> = scene
                 .lines()

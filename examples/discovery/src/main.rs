@@ -1,6 +1,6 @@
-//! gRPC servers that are discovered and balanced through ZooKeeper. One is drained and restarted,
-//! one is killed. Fails if a request fails after the drain, or after the client has noticed that
-//! the killed server is gone.
+//! gRPC servers that are discovered and balanced through ZooKeeper. One server is drained and
+//! restarted, and another is killed. Fails if a request fails after the drain, or after the client
+//! has noticed that the killed server is gone.
 //!
 //! The first process is the client. It starts, drains and kills the servers. The servers implement
 //! the health service, which is part of `tonic-health`, so that neither this example nor its users
@@ -26,7 +26,7 @@ use tonic::transport::channel::{Change, Channel, Endpoint};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-/// Where the servers are registered.
+/// The path below which the servers are registered.
 const SERVICES: &str = "/curator-examples/services";
 const SERVICE: &str = "greeter";
 /// Short, to keep the example short: a dead server stays registered until its session expires.
@@ -58,7 +58,7 @@ async fn client() -> Result<(), Failure> {
     until(&mut servers, &["a", "b"]).await?;
     all_are_answered(&channel, "Two servers").await?;
 
-    // As in a rolling update.
+    // Drains `a`, as a rolling update would.
     a.send("drain").await?;
     a.wait_for(server::DRAINED).await?;
     until(&mut servers, &["b"]).await?;
@@ -76,7 +76,7 @@ async fn client() -> Result<(), Failure> {
     let mut failed = 0;
     let mut gone = std::pin::pin!(until(&mut servers, &["a"]));
     loop {
-        // Until the channel no longer uses `b`, requests may fail; a real client would repeat them.
+        // Requests may fail until the channel no longer uses `b`; a real client would repeat them.
         tokio::select! {
             known = &mut gone => break known?,
             answer = ask(&channel) => failed += usize::from(answer.is_err()),
@@ -95,10 +95,11 @@ async fn client() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a channel that follows the changes and always uses the servers that are registered and
-/// not drained, and the ids of these servers.
+/// Returns a channel and the ids of the servers that it uses. The channel follows the changes of
+/// `services`, so it always uses the servers that are registered and not drained.
 fn balanced(services: &ServiceCache) -> (Channel, watch::Receiver<BTreeSet<String>>) {
-    // An idle channel takes no changes: it needs room for a rolling update.
+    // An idle channel takes no changes from its queue, which therefore needs room for a rolling
+    // update.
     let (channel, endpoints) = Channel::balance_channel(1024);
     let (servers, known) = watch::channel(BTreeSet::new());
     let mut changes = services.discover(|instance| {

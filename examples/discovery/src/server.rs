@@ -21,10 +21,10 @@ pub(crate) const NAME: &str = "server";
 pub(crate) const READY: &str = "ready";
 pub(crate) const DRAINED: &str = "drained";
 
-/// Serves until its standard input ends. A line drains the server: it still answers, but clients
-/// send it no more requests.
+/// Serves until its standard input ends. A line on its standard input drains the server: it still
+/// answers, but clients send it no more requests.
 pub(crate) async fn run(id: &str, connect_string: &str) -> Result<(), Failure> {
-    // The kernel kills this process when the first one dies.
+    // The kernel kills this process when the client's process dies.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
 
@@ -36,7 +36,7 @@ pub(crate) async fn run(id: &str, connect_string: &str) -> Result<(), Failure> {
     let serving = Server::builder()
         .add_service(health)
         .serve_with_incoming_shutdown(incoming, async {
-            // The drop of the sender ends this, too.
+            // Dropping the sender also ends this wait.
             let _ = ended.await;
         });
     let serving = tokio::spawn(serving);

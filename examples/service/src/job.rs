@@ -29,7 +29,7 @@ pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) -> Resul
     Ok(())
 }
 
-/// Its drop records that this process no longer leads.
+/// Dropping this guard records that this process no longer leads.
 struct Leading<'a>(&'a Service);
 
 impl Drop for Leading<'_> {

@@ -1,6 +1,6 @@
 //! An HTTP service that keeps orders: a lock for each order, a store that rejects late writes,
-//! probes, a start without reachable servers, a singleton background job, and an orderly shutdown.
-//! `docs/production.md` has the reasons.
+//! health probes, a start without reachable servers, a singleton background job, and an orderly
+//! shutdown. `docs/production.md` explains why the service is built this way.
 //!
 //! ```console
 //! LISTEN=127.0.0.1:8080 cargo run -p curator-example-service
@@ -13,8 +13,8 @@
 //! curl http://127.0.0.1:8080/metrics
 //! ```
 //!
-//! `ZOOKEEPER_CONNECT` contains your servers, `RUST_LOG` selects what is logged, and `settings.rs`
-//! has the rest.
+//! `ZOOKEEPER_CONNECT` contains your servers, and `RUST_LOG` selects what is logged; `settings.rs`
+//! has the other variables.
 
 mod job;
 mod orders;
@@ -103,7 +103,7 @@ async fn main() -> Result<(), Failure> {
     // Requests are still accepted, while load balancers notice the failing readiness probe.
     service.stopping.cancel();
     sleep(settings.unready_for).await;
-    // No new requests are accepted, and those in progress are finished or cut off.
+    // From here on, no new requests are accepted. Requests in progress are completed or cut off.
     no_more_requests.cancel();
     requests.drain(serving, settings.drain).await;
     no_more_work.cancel();

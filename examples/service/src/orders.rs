@@ -1,4 +1,4 @@
-//! The store, whose data is written under the locks.
+//! The store, which is written under the locks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ pub(crate) type Order = FencedResource<Vec<String>>;
 pub(crate) struct Orders(Mutex<HashMap<String, Arc<Order>>>);
 
 impl Orders {
-    /// The order, for the holder of its lock. Created if it is missing.
+    /// Returns the order, for the holder of its lock. Creates the order if it is missing.
     pub(crate) fn to_write(&self, key: &str) -> Arc<Order> {
         Arc::clone(self.by_key().entry(key.to_owned()).or_default())
     }

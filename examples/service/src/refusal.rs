@@ -21,7 +21,7 @@ impl Refusal {
         }
     }
 
-    /// Another request holds the lock. A missing connection is another error.
+    /// Another request holds the lock. A missing connection is reported as a different error.
     pub(crate) fn taken() -> Self {
         Self::new(
             StatusCode::CONFLICT,
@@ -50,8 +50,8 @@ impl From<Error> for Refusal {
     }
 }
 
-/// The work under the lock was dropped. The store has applied only the writes that it had accepted
-/// until then.
+/// The lock was lost, so the work under it was dropped. The store has applied only the writes that
+/// it had accepted until then.
 impl From<LockLost> for Refusal {
     fn from(lost: LockLost) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, lost)

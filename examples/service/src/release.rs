@@ -11,15 +11,15 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The result of a release.
 pub(crate) enum Released {
     Confirmed,
-    /// The release continues in the background, or the servers have refused it: then the lock is
-    /// free when the session ends.
+    /// The release continues in the background, or the servers have refused it. If they have
+    /// refused it, the lock is released when the session ends.
     Unconfirmed,
     /// The lock was lost before the release, so the last operations may have been done without it.
     Lost(LockLost),
 }
 
-/// Releases the lock, and waits for at most [`RELEASE_TIMEOUT`]. Without this limit, it would wait
-/// in an outage as long as the retry policy permits, which is forever here.
+/// Releases the lock, and waits for at most [`RELEASE_TIMEOUT`]. Without this limit, the wait would
+/// last through an outage for as long as the retry policy permits, which is forever here.
 pub(crate) async fn release(guard: LockGuard) -> Released {
     match guard.release_timeout(RELEASE_TIMEOUT).await {
         Ok(()) => return Released::Confirmed,

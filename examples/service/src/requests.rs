@@ -19,7 +19,7 @@ use crate::refusal::Refusal;
 const LAST_RESPONSES: Duration = Duration::from_secs(1);
 
 /// Handlers that can be cut off. Aborting the server is not enough: each of its connections has a
-/// separate task, which outlives the server's.
+/// separate task, which outlives the server's task.
 #[derive(Clone, Default)]
 pub(crate) struct Requests {
     running: TaskTracker,
@@ -27,7 +27,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// A layer around each handler, including the reading of the request's body.
+    /// The layer around each handler. Includes the time in which the request's body is read.
     pub(crate) async fn track(
         State(requests): State<Self>,
         request: Request,
@@ -43,8 +43,8 @@ impl Requests {
             })
     }
 
-    /// Waits until the server, which accepts no new connections, has answered all requests, and
-    /// cuts off those that take longer than `patience`. No handler runs after that.
+    /// Waits until the server, which accepts no new connections, has answered all requests. Cuts
+    /// off requests that take longer than `patience`. No handler runs after this returns.
     pub(crate) async fn drain(&self, mut serving: JoinHandle<io::Result<()>>, patience: Duration) {
         match timeout(patience, &mut serving).await {
             Ok(Ok(Ok(()))) => info!("all requests are answered"),

@@ -14,15 +14,15 @@ use tracing::{info, warn};
 
 use crate::release::{Released, release};
 
-/// The reservations of this process, which holds their guards. A client must use the same process
-/// for all requests on a reservation.
+/// The reservations of this process, which holds the guards of their locks. A client must use the
+/// same process for all requests on a reservation.
 pub(crate) struct Reservations {
     reserved_for: Duration,
     by_key: Mutex<HashMap<String, Reservation>>,
     tasks: TaskTracker,
 }
 
-/// A reservation, whose guard a separate task holds until the reservation is given back, expires or
+/// A reservation. A separate task holds its guard until the reservation is given back, expires or
 /// is lost.
 #[derive(Clone)]
 struct Reservation {
@@ -42,8 +42,8 @@ pub(crate) enum End {
     Lost(LockLost),
 }
 
-/// This process has no reservation of the order with this token. Contains how the reservation has
-/// ended, if known.
+/// The error if this process has no reservation of the order with this token. Contains how the
+/// reservation has ended, if known.
 pub(crate) struct NoReservation(Option<End>);
 
 impl Reservations {
@@ -63,7 +63,8 @@ impl Reservations {
         self.tasks
             .spawn(async move { sender.send_replace(Some(reserved.await)) });
         let mut by_key = self.by_key();
-        // Until the next reservation is made, requests can still ask how the ended ones have ended.
+        // Ended reservations are kept until the next one is made, so that requests can ask how they
+        // have ended.
         by_key.retain(|_, reservation| reservation.end.borrow().is_none());
         by_key.insert(
             key,
@@ -75,8 +76,8 @@ impl Reservations {
         );
     }
 
-    /// Whether this process has such a reservation. A token alone proves nothing: any caller can
-    /// invent one.
+    /// Fails if this process has no such reservation. A token alone proves nothing, because any
+    /// caller can invent one.
     pub(crate) fn check(&self, key: &str, token: FencingToken) -> Result<(), NoReservation> {
         self.find(key, token).map(drop)
     }
@@ -101,16 +102,16 @@ impl Reservations {
         }
     }
 
-    /// Releases each guard, which reports whether its lock had been lost. Closing the session would
-    /// only free the locks.
+    /// Ends all reservations. Releases each guard, because a release reports whether the lock had
+    /// been lost, and closing the session does not.
     pub(crate) async fn end_all(&self) {
         let all: Vec<_> = self
             .by_key()
             .drain()
             .filter(|(_, reservation)| reservation.end.borrow().is_none())
             .collect();
-        // All tasks are notified before any is awaited, as each release takes its time in an
-        // outage.
+        // All tasks are notified before any is awaited, because a release can take a long time in
+        // an outage.
         for (key, reservation) in &all {
             info!(key, token = %reservation.token, "gives back a reservation");
             reservation.given_back.cancel();

@@ -27,8 +27,8 @@ pub(crate) fn routes(
         .route("/orders/{key}", get(show).post(add).put(replace))
         .route("/orders/{key}/reservation", post(reserve).delete(give_back))
         .route("/job", get(who_leads))
-        // Independent of ZooKeeper: a restart would not repair the servers, but would end the
-        // session.
+        // The liveness probe does not depend on ZooKeeper: a restart would not repair the servers,
+        // but would end the session.
         .route("/health/live", get(async || "alive\n"))
         .route("/health/ready", get(ready))
         .route("/metrics", get(async move || metrics.render()))
@@ -36,8 +36,8 @@ pub(crate) fn routes(
         .layer(from_fn_with_state(requests, Requests::track))
 }
 
-/// Appends an item, under the lock of the order. Requests for the same order run one after the
-/// other, in all processes.
+/// Appends an item, under the lock of the order. Requests for the same order run one after another,
+/// across all processes.
 async fn add(
     State(service): State<Arc<Service>>,
     Path(key): Path<String>,
@@ -50,7 +50,7 @@ async fn add(
         .ok_or_else(Refusal::taken)?;
     let token = guard.fencing_token();
     let order = service.orders.to_write(&key);
-    // The read passes the token too: from then on the store rejects all previous holders.
+    // The read also passes the token: from then on, the store rejects all previous holders.
     let work = async {
         let mut items = order.read_with(token, Clone::clone)?;
         items.push(item);
@@ -65,7 +65,7 @@ async fn add(
     Ok(answer)
 }
 
-/// Reserves an order for longer than this request. The answer is the token, which requests under
+/// Reserves an order for longer than this request. The response is the token, which requests under
 /// the reservation must send.
 async fn reserve(
     State(service): State<Arc<Service>>,
@@ -96,8 +96,8 @@ async fn replace(
         .map(str::to_owned)
         .collect();
     // Reading the body may have taken long, and the reservation may be lost by now. Another check
-    // would not help, as the reservation can be lost right after the check: the store rejects the
-    // write if there has been another holder.
+    // would not help, because the reservation can be lost right after the check. The store rejects
+    // the write if there has been another holder.
     service
         .orders
         .to_write(&key)
@@ -120,7 +120,7 @@ async fn give_back(
     }
 }
 
-/// Shows an order, without its lock.
+/// Shows an order, without acquiring its lock.
 async fn show(
     State(service): State<Arc<Service>>,
     Path(key): Path<String>,
@@ -159,8 +159,8 @@ async fn who_leads(State(service): State<Arc<Service>>) -> String {
     }
 }
 
-/// Almost every request needs a lock, so the service is not ready without a session, and during
-/// shutdown.
+/// The readiness probe. Almost every request needs a lock, so the service is not ready without a
+/// session, nor during shutdown.
 async fn ready(State(service): State<Arc<Service>>) -> (StatusCode, String) {
     if service.stopping.is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned());

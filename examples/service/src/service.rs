@@ -22,7 +22,7 @@ pub(crate) struct Service {
     pub(crate) reservations: Reservations,
     /// How long a request waits for the lock of its order.
     pub(crate) lock_timeout: Duration,
-    /// The result of the job.
+    /// The number of items, which the job has counted.
     pub(crate) count: FencedResource<usize>,
     /// The token of the job's lock, while it runs in this process.
     pub(crate) leading: watch::Sender<Option<FencingToken>>,
@@ -53,8 +53,8 @@ impl Service {
     pub(crate) fn lock(&self, key: &str) -> Result<InterProcessMutex, Error> {
         // `child` rejects a key with a slash, which would be the path of another node.
         let path = self.client.resolve(ORDERS)?.child(key)?;
-        // Not reentrant: requests on one connection share a task, and the guard of a reservation
-        // moves to another one.
+        // The lock is not reentrant, because requests on one connection share a task, and the guard
+        // of a reservation moves to another task.
         Ok(InterProcessMutex::non_reentrant(&self.client, path)?.with_metrics_name("orders"))
     }
 }

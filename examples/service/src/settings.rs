@@ -17,7 +17,7 @@ pub(crate) struct Settings {
     /// probe fails. In production, set it to the time that load balancers need to notice the
     /// failing probe.
     pub(crate) unready_for: Duration,
-    /// `DRAIN`: how long the requests in progress may take after that.
+    /// `DRAIN`: how long the requests in progress may take after `UNREADY_FOR`.
     pub(crate) drain: Duration,
     /// `LOCK_TIMEOUT`: how long a request waits for the lock of its order.
     pub(crate) lock_timeout: Duration,

@@ -1,4 +1,4 @@
-//! Runs the example on a real ZooKeeper, as the embedded server has no TLS.
+//! Runs the example on a real ZooKeeper, because the embedded server has no TLS.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

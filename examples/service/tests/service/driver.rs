@@ -24,7 +24,7 @@ impl Service {
             .env_remove("ZOOKEEPER_NAMESPACE")
             .env_remove("LISTEN")
             .env("UNREADY_FOR", "0")
-            // The default is too short where a new server shares two cores with other tests.
+            // The default is too short for a new server that shares two cores with other tests.
             .env("LOCK_TIMEOUT", "5")
             .envs(settings.iter().copied())
             .env("RUST_LOG", "info,zookeeper_client=off")
@@ -102,7 +102,7 @@ impl Service {
     /// Waits until the process has ended. Returns its status and its output.
     pub(crate) async fn end(mut self) -> (ExitStatus, Vec<String>) {
         let status = soon(self.process.wait()).await.unwrap();
-        // The output ends with the process; the last lines might not have been read yet.
+        // The output may not have been read to its end yet, although the process has ended.
         until(async || Arc::strong_count(&self.printed) == 1).await;
         let printed = self.printed.lock().unwrap().clone();
         (status, printed)

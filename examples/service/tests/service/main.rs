@@ -272,7 +272,7 @@ async fn the_service_starts_without_servers_and_is_ready_once_they_are_reachable
 async fn after_an_outage_the_job_has_a_new_lock_and_late_requests_are_refused() {
     let server = TestingServer::start().await.unwrap();
     let network = FaultProxy::start(server.address()).unwrap();
-    // Short, as the test waits until the session expires; long enough for a busy machine.
+    // Short, because the test waits until the session expires, but long enough for a busy machine.
     let service = Service::start(network.connect_string(), &[("SESSION_TIMEOUT", "6")]).await;
     let before = service.wait_for_term().await;
     let token = service
@@ -335,7 +335,7 @@ async fn the_exported_metrics_count_the_events_and_cover_alerts_and_dashboard() 
     network.cut();
     until(async || {
         let text = service.wait_for_answer("GET /metrics", 200, "").await;
-        // Exported from the start.
+        // The counter is exported from the start.
         !text.contains("\ncurator_client_reconnects_total{client=\"orders\"} 0\n")
     })
     .await;
@@ -434,7 +434,7 @@ async fn a_stopping_service_answers_requests_then_releases_its_locks_then_closes
     };
     let mut waiting = wait();
     until(async || {
-        // The request waits for `LOCK_TIMEOUT` only, and may have ended before the test has read
+        // The request waits only for `LOCK_TIMEOUT`, and may have ended before the test has read
         // the participants.
         if waiting.is_finished() {
             waiting = wait();
