@@ -112,7 +112,7 @@ impl Life {
         self.is_last
     }
 
-    /// Whether there is time for another step.
+    /// Whether the lifetime has not ended, so that the job may take another step.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         Instant::now() < self.ends

@@ -20,7 +20,7 @@ pub(crate) struct LockContenders {
     pub(crate) contenders: Vec<Node>,
 }
 
-/// What was found at a path.
+/// The locks at a path, and the directories that could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) locks: Vec<LockContenders>,
@@ -40,7 +40,7 @@ pub(crate) struct Node {
     pub(crate) stat: Option<NodeStat>,
 }
 
-/// What the stat of a contender's node contains.
+/// The stat of a contender's node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodeStat {
     /// The session id in hexadecimal, as in the servers' logs.

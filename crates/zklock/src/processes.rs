@@ -12,7 +12,7 @@ use rustix::process::{Signal, kill_process};
 pub(crate) struct Process {
     pub(crate) id: i32,
     pub(crate) name: String,
-    /// Whether it runs or is stopped, and is not a zombie.
+    /// Whether the process runs or is stopped, and is not a zombie.
     pub(crate) is_alive: bool,
     pub(crate) is_stopped: bool,
     pub(crate) parent: i32,
@@ -79,7 +79,7 @@ pub(crate) fn is_orphan_or_gone(group: i32) -> bool {
     })
 }
 
-/// Whether `/proc` hides the processes of other users from this process, or may.
+/// Whether `/proc` hides, or may hide, the processes of other users from this process.
 pub(crate) fn hides_any() -> bool {
     let Ok(mounts) = read_to_string("/proc/self/mountinfo") else {
         return true;
@@ -115,8 +115,8 @@ pub(crate) fn is_in_mask(process: &str, name: &str, signal: Signal) -> bool {
     mask >> (signal.as_raw() - 1) & 1 == 1
 }
 
-/// Whether a shell could continue this process after a stop: the kernel calls a group orphaned if
-/// none could. The first process of a container is not stopped by its own signals.
+/// Whether a shell could continue this process after a stop. The kernel calls a process group
+/// orphaned if no shell could. Process 1 of a container is not stopped by its own signals.
 pub(crate) fn is_continuable() -> bool {
     getpid().as_raw() != 1
         && all().map_or_else(
@@ -236,7 +236,8 @@ mod tests {
             &[init.clone(), shell.clone(), script.clone(), zklock.clone()],
             6
         ));
-        // The shell has ended; a script without job control; the leader of a session.
+        // In turn: the shell has ended; a script runs without job control; the process leads a
+        // session.
         assert!(!has_shell(
             &[
                 init.clone(),

@@ -28,7 +28,7 @@ pub(crate) struct Grace {
 pub(crate) enum Doubt {
     /// No reply has arrived for longer than a probe interval.
     NoReply,
-    /// Replies arrive, but so late that they do not extend the lease in time.
+    /// Replies arrive, but too late to extend the lease before the command must be stopped.
     Unconfirmed,
 }
 

@@ -15,7 +15,7 @@ use crate::group::Group;
 use crate::print::{self, print_message};
 use crate::processes::{self, is_alone, is_continuable, is_ignored};
 
-/// What is done with a command that a signal has stopped.
+/// The action on a command that a signal has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// Give it the terminal, and continue it.

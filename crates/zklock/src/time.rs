@@ -42,7 +42,7 @@ pub(crate) fn moment(instant: ClockInstant) -> Moment {
     now + instant.remaining()
 }
 
-/// What a time looks like, for errors.
+/// The format of a time, for error messages.
 const EXPECTED: &str =
     "a time such as 30, 1.5, 500ms, 2m or 1h30m (a number without a unit means seconds)";
 

@@ -101,7 +101,7 @@ pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Fail
     })
 }
 
-/// What is in a directory.
+/// The locks and the children of a directory.
 struct Visited {
     found: Found,
     /// The paths of the children that may have locks below them.

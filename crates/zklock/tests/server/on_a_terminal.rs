@@ -603,7 +603,8 @@ async fn the_terminal_stays_with_the_job_as_long_as_the_command_does_not_need_it
     terminal.shows("one\r\ntwo").await;
 }
 
-/// The kernel hangs up the stopped processes of a session whose shell has ended, too.
+/// The kernel likewise sends HUP to the stopped processes of a session when no shell is left to
+/// continue them.
 #[tokio::test]
 async fn a_command_that_reads_from_the_terminal_where_no_shell_can_continue_it_is_hung_up() {
     let terminal = PseudoTerminal::new();

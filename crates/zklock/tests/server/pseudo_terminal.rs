@@ -21,7 +21,7 @@ pub(crate) struct PseudoTerminal {
     shown: Arc<Mutex<String>>,
 }
 
-/// What the keys send.
+/// The characters that these keys send.
 pub(crate) const CTRL_C: &str = "\x03";
 pub(crate) const CTRL_S: &str = "\x13";
 pub(crate) const CTRL_Z: &str = "\x1a";

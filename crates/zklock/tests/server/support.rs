@@ -50,7 +50,7 @@ pub(crate) fn zklock(connect: &str, options: &str, script: Option<&str>) -> Comm
     command
 }
 
-/// What a run has printed, and its exit code.
+/// The output and the exit code of a run.
 #[derive(Debug)]
 pub(crate) struct Printed {
     pub(crate) code: Option<i32>,

@@ -1,4 +1,4 @@
-//! A server that speaks TLS: a proxy in front of the shared server, whose certificate a test can
+//! A server that speaks TLS: a proxy before the shared server, whose certificate a test can
 //! replace.
 
 use std::net::SocketAddr;
