@@ -12,11 +12,11 @@ const UNKNOWN: &str = "unknown";
 /// The Go module whose version is reported.
 const GO_MODULE: &str = "github.com/go-zookeeper/zk";
 
-/// The facts about a run that a reader of its results needs. Takes some tenths of a second, as the
-/// function runs other programs.
+/// The facts about a run that a reader of its results needs. Takes a few tenths of a second,
+/// because the function runs other programs.
 pub(crate) fn about(peers: &[Peer], prepared: &Prepared) -> Vec<(String, String)> {
     let mut lines = vec![("date", today())];
-    // The commit, our version, the version of `zookeeper-client`, and Java's.
+    // The commit, and the versions of this project, `zookeeper-client` and Java.
     lines.extend(versions(&[]));
     lines.extend(["tokio", "async-io"].map(|name| (name, locked_version(name))));
     for peer in peers {

@@ -126,7 +126,8 @@ fn kind(text: &str) -> Result<ServerKind, String> {
         .ok_or_else(|| format!("give one of {}", KINDS.map(ServerKind::name).join(", ")))
 }
 
-/// The directory of the program. Unlike the directory for temporary files, it is seldom in memory.
+/// The directory that contains the program. Unlike the temporary directory, it is rarely on a RAM
+/// disk.
 fn directory_of(program: &Path) -> PathBuf {
     program
         .parent()

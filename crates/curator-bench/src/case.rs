@@ -54,7 +54,7 @@ const STORM: usize = 10_000;
 const COUNTING: usize = 16;
 /// The number of instances of a service.
 const INSTANCES: usize = 1_000;
-/// In `cache-reconnect`, one of this many leaves is changed while the cache is disconnected.
+/// In `cache-reconnect`, one in this many leaves is changed while the cache is disconnected.
 const LEAVES_PER_MISSED_CHANGE: usize = 100;
 
 /// The largest numbers in a smoke run.
@@ -148,7 +148,8 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
             ..workload(Operation::Reconnect, Lock::Mutex)
         },
     ));
-    // The last of the lock cases, as so many long lists of children may crash a server.
+    // The crowds are the last lock cases, because their many long lists of children can crash a
+    // server.
     cases.extend(crowds(many));
     cases.extend(caches(quick));
     cases.extend(counters(sessions(COUNTING)));
@@ -159,7 +160,7 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
     cases
 }
 
-/// The number, which is limited in a smoke run.
+/// Limits the number to `most` in a smoke run.
 fn at_most(number: usize, most: usize, quick: bool) -> usize {
     if quick { number.min(most) } else { number }
 }
@@ -278,7 +279,7 @@ pub(crate) fn selected(names: &[String], quick: bool) -> Result<Vec<Case>, Strin
         .collect())
 }
 
-/// The workload of a peer's warm-up: the same, but with a small crowd or tree.
+/// The workload of a peer's warm-up: like `workload`, but with a small crowd or tree.
 pub(crate) fn warm_up(workload: &Workload) -> Workload {
     let small = |number: usize| number.min((number / 20).max(10));
     let nodes = small(workload.nodes);
@@ -309,7 +310,7 @@ impl Case {
         let is_lock = self.kind() != Kind::Cache && *operation != Operation::Increment;
         match peer {
             Peer::CuratorShared | Peer::Go | Peer::ZookeeperClient if !is_lock => false,
-            // The time grows with the square of the number of waiters: larger crowds would take
+            // The duration grows with the square of the number of waiters: larger crowds would take
             // hours.
             Peer::CuratorShared => {
                 *operation == Operation::Crowd
@@ -325,8 +326,9 @@ impl Case {
 
     /// Whether the peer also runs the case in environments with slow round trips (a network delay,
     /// or an ensemble with fsync). Left out: re-entries, which send nothing; several processes,
-    /// which the processor limits; large crowds and trees, which would take minutes; all cases of
-    /// `curator-shared`; kazoo's and go-zookeeper's cycles of other locks than the mutex.
+    /// because the processor is their bottleneck; large crowds and trees, which would take minutes;
+    /// all cases of `curator-shared`; kazoo's and go-zookeeper's cycles of locks other than the
+    /// mutex.
     pub(crate) fn is_for_slow_round_trips(&self, peer: Peer) -> bool {
         let Workload {
             operation,
@@ -345,8 +347,8 @@ impl Case {
         is_suitable && is_of_peer
     }
 
-    /// Whether the peer's requests are counted. Only for smaller crowds, as counting takes another
-    /// run of the case.
+    /// Whether the peer's requests are counted. Large crowds are not counted, because counting
+    /// takes another run of the case.
     pub(crate) fn is_counted(&self, peer: Peer) -> bool {
         self.workload.waiters <= CROWDS[0] && peer != Peer::CuratorShared
     }

@@ -18,19 +18,20 @@ use crate::tree::Trees;
 
 /// A file system in memory.
 const RAM_DISK: &str = "/dev/shm";
-/// Options that the servers of tests do not have: the optimizing compiler, compilation as early as
-/// by default, and enough memory for a crowd.
+/// Java options that undo the restrictions of test servers: the optimizing compiler, the default
+/// compilation thresholds, and enough memory for a crowd.
 const JAVA: [&str; 3] = [
     "-XX:TieredStopAtLevel=4",
     "-XX:CompileThresholdScaling=1",
     "-Xmx4g",
 ];
-/// The threads that read from and write to sockets, which the servers of tests do not have: as many
-/// as by default.
+/// The property with the number of threads that read from and write to sockets. Test servers have
+/// no such threads.
 const WORKER_THREADS: &str = "zookeeper.nio.numWorkerThreads";
-/// An ensemble drops a member after twenty ticks: no crowd keeps a member busy for so long.
+/// Long enough that no crowd keeps a member busy for twenty ticks, after which the ensemble would
+/// drop the member.
 const TICK: Duration = Duration::from_secs(1);
-/// How often servers delete empty containers: longer than any run, as the requests that
+/// How often servers delete empty containers. Longer than any run: otherwise, requests that
 /// recreate a lock's directory would be counted.
 const CONTAINER_CHECK: Duration = Duration::from_secs(24 * 3600);
 
@@ -242,7 +243,7 @@ fn ram_disk() -> PathBuf {
         .unwrap_or_else(std::env::temp_dir)
 }
 
-/// The kind of the directory's file system, as far as the system reports it.
+/// The kind of the directory's file system, from `/proc/mounts`.
 fn file_system(directory: &Path) -> String {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     let directory = directory

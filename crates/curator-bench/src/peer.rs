@@ -46,7 +46,7 @@ fn prepared_as(peer: Peer) -> String {
     .to_string()
 }
 
-/// Whether its worker can run the baseline, [`Lock::Floor`](crate::protocol::Lock::Floor).
+/// Whether the peer's worker can run the baseline, [`Lock::Floor`](crate::protocol::Lock::Floor).
 pub(crate) fn has_floor(peer: Peer) -> bool {
     variable(peer).is_none()
 }

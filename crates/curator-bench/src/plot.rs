@@ -19,14 +19,14 @@ const INK: RGBColor = RGBColor(40, 40, 40);
 const FAINT: RGBColor = RGBColor(222, 222, 222);
 const FONT: &str = "sans-serif";
 
-/// The quantity that a plot shows of each case.
+/// The quantity that a plot shows for each case.
 #[derive(Debug, Clone, Copy)]
 struct Subject {
     /// The name of the file.
     name: &'static str,
     title: &'static str,
     unit: &'static str,
-    /// The prefixes of the names of its cases.
+    /// The prefixes of the names of the plotted cases.
     cases: &'static [&'static str],
     value: fn(&PeerResults) -> Option<Spread>,
     scale: Scale,

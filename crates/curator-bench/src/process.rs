@@ -19,7 +19,7 @@ use crate::protocol::{Reply, Request, Workload};
 /// How long a worker may take to close its sessions before it is killed. Sessions that stay open
 /// expire.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
-/// The number of bytes of a worker's output in an error.
+/// The maximal number of bytes of a worker's output that an error quotes.
 const SHOWN_OUTPUT: usize = 600;
 
 /// A worker's process. It is killed when this value is dropped, and when this process ends.
@@ -176,7 +176,7 @@ pub(crate) struct Usage {
     /// when the thread ends, so a worker (a client process of the bench) keeps its threads until
     /// the bench sends the next request.
     threads: BTreeMap<u32, Switches>,
-    /// Memory that is in use now, in bytes.
+    /// Resident memory at the time of the reading, in bytes.
     pub(crate) resident: u64,
 }
 
@@ -240,7 +240,7 @@ impl AddAssign for Usage {
     }
 }
 
-/// The usage between two readings. Switches of threads that have ended between them are not
+/// The usage between two readings. The switches of threads that ended between the readings are not
 /// counted.
 impl Sub for Usage {
     type Output = Self;

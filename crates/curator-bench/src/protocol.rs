@@ -23,7 +23,7 @@ pub(crate) enum Operation {
     /// One task repeatedly acquires and releases a lock.
     #[default]
     Cycle,
-    /// The same, while the task already holds the lock.
+    /// One task repeatedly re-enters a lock that it holds.
     Reentry,
     /// Tasks of one session repeatedly acquire and release a lock, each a separate one.
     Distinct,
@@ -33,7 +33,7 @@ pub(crate) enum Operation {
     Readers,
     /// Tasks of one session wait for the lock or locks that another session holds.
     Crowd,
-    /// The same on one lock; the connection is cut before the release.
+    /// Like `Crowd` with one lock, but the connection is cut before the release.
     Reconnect,
     /// A cache loads a tree.
     CacheLoad,
@@ -49,7 +49,7 @@ pub(crate) enum Operation {
     Find,
 }
 
-/// The kind of lock, or of another recipe.
+/// The kind of lock, or another recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, ValueEnum)]
 pub(crate) enum Lock {
     #[default]
@@ -59,7 +59,7 @@ pub(crate) enum Lock {
     Semaphore,
     SemaphoreMutex,
     Multi,
-    /// No lock, but the baseline: the creation and the deletion of an ephemeral, sequential node.
+    /// The baseline, which is not a lock: creates and deletes an ephemeral, sequential node.
     Floor,
     /// A cache: a live copy of a subtree.
     Cache,
@@ -106,7 +106,8 @@ pub(crate) struct Workload {
     pub(crate) members: usize,
     /// The number of leaves of a cache's tree, or of instances of a service.
     pub(crate) nodes: usize,
-    /// The number of leaves that are changed. The data of each one's last change begin with `mark`.
+    /// The number of leaves that are changed. The data of each leaf's last change begin with
+    /// `mark`.
     pub(crate) marked: usize,
     /// A number that is unique to the run.
     pub(crate) mark: u64,
@@ -164,7 +165,7 @@ impl Operation {
 }
 
 impl Workload {
-    /// A workload without a time: all its numbers are 0.
+    /// A workload with no duration: all its numbers are 0.
     pub(crate) fn new(operation: Operation, lock: Lock, path: impl Into<String>) -> Self {
         Self {
             operation,

@@ -95,8 +95,8 @@ pub(crate) async fn run(
     Ok(document)
 }
 
-/// The cases that run only in the first environment. If only some peers leave a case out elsewhere,
-/// with their names.
+/// The cases that run only in the first environment. A case that only some peers leave out
+/// elsewhere is listed with the names of these peers.
 fn left_out(options: &Options) -> Vec<String> {
     let mut left_out = Vec::new();
     for case in &options.cases {

@@ -28,7 +28,7 @@ const COUNTING_DELAY: Duration = Duration::from_millis(5);
 /// [`START_DELAY_EACH`] for each process.
 const START_DELAY: Duration = Duration::from_millis(500);
 const START_DELAY_EACH: Duration = Duration::from_millis(20);
-/// How often the counts of a proxy are read.
+/// The interval between readings of a proxy's counts.
 const POLL: Duration = Duration::from_millis(1);
 
 /// The purpose of a run, which determines whether there is a proxy.

@@ -17,7 +17,7 @@ pub(crate) const CHANGES: usize = 10;
 const BATCH: usize = 500;
 /// The number of transactions in flight.
 const PIPELINE: usize = 8;
-/// Long, as the client idles while a slow peer loads.
+/// Long, because the client idles while a slow peer loads.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 const PARENT: &str = "/bench";
 
@@ -133,7 +133,7 @@ fn leaf_path(nodes: usize, leaf: usize) -> String {
     format!("{}/node-{leaf:014}", path(nodes))
 }
 
-/// The paths of `marked` of the leaves, evenly spread.
+/// The paths of `marked` leaves, evenly spread.
 fn spread(nodes: usize, marked: usize) -> Vec<String> {
     (0..marked)
         .map(|number| leaf_path(nodes, number * nodes / marked.max(1)))

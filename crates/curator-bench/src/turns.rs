@@ -14,19 +14,20 @@ use crate::protocol::{Lock, Operation, Workload};
 use crate::run::{Options, Progress};
 use crate::runner::{Purpose, Runner, SESSION_TIMEOUT};
 
-/// If a round takes longer, the peer runs no further round of the case.
+/// If a round takes longer than this, the peer runs no further round of the case.
 const REPEAT_LIMIT: Duration = Duration::from_secs(10);
-/// The same for caches, whose rounds include loading a tree.
+/// The limit for caches, whose rounds include loading a tree.
 const CACHE_REPEAT_LIMIT: Duration = Duration::from_secs(30);
 /// The warm-up of a new server, which is slow at first: without it, the results of the first cases
 /// would be too slow.
 const SERVER_WARM_UP: Duration = Duration::from_secs(10);
 /// The minimal warm-up of a client with a just-in-time compiler, on a fast server.
 const COMPILER_WARM_UP: Duration = Duration::from_secs(8);
-/// How many times as many rounds such a client runs in its warm-up, in cases that consist of
-/// rounds.
+/// In cases that consist of rounds, the warm-up of a client with a just-in-time compiler has this
+/// many times as many rounds.
 const COMPILER_ROUNDS: usize = 5;
-/// The minimal warm-up of such a client if the network or the disk is the bottleneck.
+/// The minimal warm-up of a client with a just-in-time compiler if the network or the disk is the
+/// bottleneck.
 const SLOW_COMPILER_WARM_UP: Duration = Duration::from_secs(3);
 /// Multiplies the limit for `curator-shared`, whose crowd takes two minutes, and for kazoo's cache
 /// of 100,000 nodes.
@@ -38,7 +39,7 @@ const NODES_DELETED: Duration = SESSION_TIMEOUT.saturating_add(Duration::from_se
 /// most of it.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// A client has not finished in time.
+/// A client has exceeded its limit.
 #[derive(Debug, thiserror::Error)]
 #[error("took longer than {} s", .0.as_secs_f64())]
 struct TooLong(Duration);
@@ -104,7 +105,7 @@ impl Bench<'_> {
             }
             // Requests are counted in one environment, as they do not depend on it. Hand-overs
             // between processes are not counted, as they send the same requests as hand-overs
-            // between sessions; the rounds have counted a reconnect.
+            // between sessions; a reconnect has already been counted in the rounds.
             let has_same_requests =
                 case.processes > 1 && case.workload.operation == Operation::Handover;
             let is_counted =
@@ -161,8 +162,8 @@ impl Bench<'_> {
             && peer::compiles(peer)
             && self.options.time >= Duration::from_secs(1)
         {
-            // Also warms up with whole trees: they do not change the heap that such a peer reports
-            // for a later tree.
+            // Also warms up with whole trees: they do not change the heap that a peer with a
+            // just-in-time compiler reports for a later tree.
             let begin = Instant::now();
             let whole = with_peer(self.timed(&case.workload, &format!("/bench/{case}")), peer);
             while begin.elapsed() < COMPILER_WARM_UP {

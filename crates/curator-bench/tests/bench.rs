@@ -102,7 +102,8 @@ fn a_smoke_run_measures_and_counts_every_kind_of_case_and_draws_all_plots() {
         "{crowd}"
     );
 
-    // A watch; the directory with its list of children; the leaves, in batches of growing size.
+    // The cache sets a watch, and reads the directory with its children, then the leaves in batches
+    // of growing size.
     let load = &results_of(&document, "cache-load-1000", "ours")["counts"]["requests"];
     assert_eq!(load["AddWatch"], 1, "{load}");
     assert!(load["MultiRead"].as_u64().unwrap() <= 10, "{load}");

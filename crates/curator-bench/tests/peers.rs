@@ -12,8 +12,8 @@ use serde_json::Value;
 use support::{bench, results_of};
 
 /// The prefixes of cases without separate counts: a re-entry sends nothing, hand-overs between
-/// processes send the requests of those between sessions, and a reconnect is counted in its rounds.
-/// For `curator-shared`, no case is counted.
+/// processes send the same requests as hand-overs between sessions, and a reconnect is counted in
+/// its rounds. For `curator-shared`, no case is counted.
 const UNCOUNTED: [&str; 4] = [
     "reentry",
     "handover-processes",
@@ -26,7 +26,7 @@ fn run(peer: &str, cases: &[&str]) -> Value {
     run_for("0.15", peer, cases)
 }
 
-/// The same, with this length of a round.
+/// Like [`run`], with rounds of this length.
 fn run_for(seconds: &str, peer: &str, cases: &[&str]) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let json = directory.path().join("run.json").display().to_string();
@@ -133,14 +133,14 @@ fn curators_locks_are_measured_with_curator() {
 #[test]
 fn curators_cache_is_measured_with_curator() {
     let document = run("curator", &CACHES);
-    // A watch; the data and the children of each node.
+    // One watch; then the data and the children of each node.
     assert_eq!(requests_of_load(&document, "curator"), 1 + 2 * 1001);
 }
 
 #[test]
 fn kazoos_tree_cache_is_measured_with_kazoo() {
     let document = run("kazoo", &CACHES);
-    // An `exists` request for the directory; the data and the children of each node.
+    // One `exists` request for the directory; then the data and the children of each node.
     assert_eq!(requests_of_load(&document, "kazoo"), 1 + 2 * 1001);
 }
 

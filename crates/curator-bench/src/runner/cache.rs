@@ -18,7 +18,7 @@ use curator_results::bench::{Cache, Counts, Round};
 /// A load is complete when the cache has sent no request for this long.
 const REST: Duration = Duration::from_millis(500);
 
-/// The measurements of the part of a run that the case is about: the load, the storm or the
+/// The measurements of the part of a run that the case measures: the load, the storm or the
 /// reconnect.
 struct Part {
     operations: usize,

@@ -14,15 +14,16 @@ use crate::protocol::{Workload, nanoseconds};
 /// A reconnect is complete when the client has sent no request for this long. With the retry policy
 /// of Curator's examples, its clients pause for up to three seconds before the second attempt.
 const QUIET: Duration = Duration::from_secs(4);
-/// The same before the connection is cut, where only requests in flight matter.
+/// For this long, the client must have sent no request before the connection is cut: only requests
+/// in flight matter then.
 const REST: Duration = Duration::from_secs(1);
-/// The time of a run with about one operation.
+/// The duration of a run that completes about one operation.
 const ONE_OPERATION: Duration = Duration::from_millis(1);
 
 impl Runner {
-    /// Counts the requests of an operation at the proxy. A case that lasts for a time runs twice,
-    /// the second time for longer, and the counts are subtracted: the requests that prepare it are
-    /// the same both times, as the servers of the bench keep empty directories.
+    /// Counts the requests of an operation at the proxy. A timed case runs twice, the second time
+    /// for longer, and the counts of the first run are subtracted. Both runs send the same
+    /// preparatory requests, because the bench's servers keep empty directories.
     pub(crate) async fn count(
         &mut self,
         workload: &Workload,
@@ -77,7 +78,7 @@ impl Runner {
     }
 }
 
-/// The same workload in two lengths: with two times, or two numbers of rounds.
+/// The workload in two lengths: with two durations, or two numbers of rounds.
 fn lengths(workload: &Workload) -> [Workload; 2] {
     let long = Workload {
         time: workload.time * 3,
@@ -110,7 +111,7 @@ pub(super) async fn reconnect(proxy: &FaultProxy) -> Reconnect {
     }
 }
 
-/// The counts until now.
+/// The proxy's counts so far.
 pub(super) fn counts_of(proxy: Option<&FaultProxy>, operations: u64) -> Counts {
     let Some(proxy) = proxy else {
         return Counts::default();

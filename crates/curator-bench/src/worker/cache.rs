@@ -15,7 +15,7 @@ use super::cases::session;
 use super::{Failure, Step};
 use crate::protocol::{Done, Operation, Reply, Workload, nanoseconds};
 
-/// Returns the step before the cache is opened.
+/// Returns the step that precedes the opening of the cache.
 pub(super) fn prepare_cache(
     sessions: &[CuratorClient],
     workload: &Workload,
@@ -124,8 +124,8 @@ fn ended(cache: &CuratorCache) -> Failure {
 
 const SERVICE: &str = "service";
 
-/// Returns the step before the first session registers the instances, or before the second finds
-/// them.
+/// Returns the step that precedes the registration of the instances by the first session, or their
+/// lookup by the second.
 pub(super) async fn prepare_discovery(
     sessions: &[CuratorClient],
     workload: &Workload,

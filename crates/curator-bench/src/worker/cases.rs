@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::{BenchLock, Failure, Session, Step, crowd};
 use crate::protocol::{Done, Operation, Workload, nanoseconds};
 
-/// The interval between checks whether all readers are in the queue.
+/// The interval between checks that all readers are in the queue.
 const POLL: Duration = Duration::from_millis(1);
 /// The number of re-entries between two readings of the clock. Reading it after each would dominate
 /// the measured time.

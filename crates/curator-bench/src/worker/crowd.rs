@@ -11,15 +11,15 @@ use tokio::time::sleep;
 use super::{BenchLock, Failure, Session, Step};
 use crate::protocol::{Done, Lock, Reply, Workload, nanoseconds};
 
-/// The interval between checks whether all tasks wait, as in the workers in `peers/`.
+/// The interval between checks that all tasks wait. The workers in `peers/` use the same interval.
 const POLL: Duration = Duration::from_millis(10);
 /// The number of tasks that check the queues, or create the holder's nodes, in parallel.
 const PARALLEL: usize = 64;
 
 type Tasks<T> = JoinSet<Result<T, Failure>>;
 
-/// Takes all locks with the session `holding`. In the next step, tasks of the session `waiting`
-/// wait for them.
+/// Acquires all locks in the session `holding`. In the next step, tasks of the session `waiting`
+/// wait for the locks.
 pub(super) async fn queue<L: BenchLock>(
     waiting: &L::Session,
     holding: &L::Session,
@@ -148,7 +148,7 @@ async fn wait_for_children<S: Session>(
     all(checks).await.map(drop)
 }
 
-/// Releases the held locks, and waits until all waiters have had theirs.
+/// Releases the held locks, and waits until each waiter has acquired and released its lock.
 async fn drain<S: Session>(
     held: Held<S::Raw>,
     waiters: Tasks<()>,

@@ -52,9 +52,9 @@ impl<S: Session> BenchLock for Floor<S> {
 /// again within the round, so that sessions send only deletes.
 const CHAIN: usize = 64;
 
-/// The baseline of a hand-over. In each round, nodes of all sessions in turn form a queue, each
-/// with a watch on the node before it. The first node is deleted, and each session deletes its node
-/// when the node before it is gone.
+/// The baseline of a hand-over. In each round, the sessions take turns to create the nodes of a
+/// queue, each with a watch on the node before it. The first node is deleted, and each session
+/// deletes its node when the node before it is gone.
 pub(super) async fn handover(
     sessions: &[CuratorClient],
     workload: &Workload,

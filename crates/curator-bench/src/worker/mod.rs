@@ -139,7 +139,7 @@ pub(super) trait Locks {
     ) -> impl Future<Output = Result<Step, Failure>>;
 }
 
-/// A step of a run: the worker's reply after it, and what follows after the bench's `go`.
+/// A step of a run: the worker's reply after the step, and what follows after the bench's `go`.
 pub(super) struct Step {
     pub(super) reply: Reply,
     pub(super) next: Option<Wait>,

@@ -5,11 +5,11 @@ use std::process::Command;
 use curator_test::SERVER_VARIABLE;
 use serde_json::Value;
 
-/// Java starts faster with these options. The tests check what is counted, and no durations.
+/// Java starts faster with these options. The tests check counts, not durations.
 const JAVA: &str = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1";
 
-/// Runs the bench with `peer` in addition to our client, on the kind of server that the environment
-/// names. Returns whether it succeeded, and its output.
+/// Runs the bench with `peer` in addition to our client, on the kind of server that an environment
+/// variable selects. Returns whether it succeeded, and its output.
 pub(crate) fn bench(peer: &str, arguments: &[&str]) -> (bool, String) {
     let kind = std::env::var(SERVER_VARIABLE).unwrap_or_else(|_| "embedded".to_owned());
     let mut command = Command::new(env!("CARGO_BIN_EXE_curator-bench"));

@@ -16,7 +16,7 @@ pub(crate) fn check(
     found: &mut Vec<Violation>,
     without_node: &mut Vec<Violation>,
 ) {
-    // A resource has one capacity. If clients report different ones, the smallest counts.
+    // A resource has one capacity. If clients report different capacities, the smallest counts.
     let capacity = spans
         .iter()
         .map(|span| span.claim.capacity)

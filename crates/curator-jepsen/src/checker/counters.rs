@@ -6,7 +6,7 @@
 //! | `CountedTwice` | a counter, or the receipt of a client, is greater than the number of acknowledged increments plus increments with an unknown outcome; or the counter is not the sum of the receipts |
 //! | `SameValue` | two acknowledged increments returned the same value |
 //!
-//! The outcome is unknown if the client reports that, or if its process was killed or had to finish
+//! The outcome is unknown if the client reports so, or if its process was killed or had to finish
 //! before the reply.
 
 use std::collections::{BTreeMap, HashMap};

@@ -6,7 +6,7 @@
 //!
 //! # What a hold claims
 //!
-//! Each rule takes a hold to claim its lock only for a *certain* time:
+//! Each rule assumes that a hold claims its lock only for a *certain* time:
 //!
 //! - It begins when the acquire has returned (`Acquired`, with a time read after the return), if
 //!   `is_valid()` was true at least once later. A session that is alive later has been alive
@@ -37,7 +37,7 @@
 //! | `Exclusivity` | at one moment, the certain claims on a resource exceed its capacity. Of an owner's holds, only the greatest counts |
 //! | `Promise` | a hold certainly claims a part of a resource that was still promised to other holds |
 //! | `Token` | a hold certainly ended before another began, at least one of them is exclusive, and the earlier one has the greater token; or two acquires have the same token |
-//! | `Fifo` | the same with the places in the queue, if known. In our locks the token *is* the place, so this rule finds nothing more; leases and downgraded holds have no place |
+//! | `Fifo` | like `Token`, but with the places in the queue, if known. In our locks the token *is* the place, so this rule finds nothing more; leases and downgraded holds have no place |
 //! | `Reentry` | a re-entry by an owner without a hold, or whose hold was known to be lost, or with another token; or a new acquire by an owner that certainly held the lock. A holder of the write lock may enter the read lock |
 //! | `Revived` | `is_valid()` was true after it had been false |
 //! | `UnnoticedDelete` | `is_valid()` was true more than two session timeouts after an operator had deleted a node of the guard. For the guarded variant only, which watches its nodes. Time does not count while its process was stopped, or another nemesis was active |
@@ -72,10 +72,10 @@
 //! # Why a correct lock has no violations
 //!
 //! `Exclusivity` and `Promise`: each claim lies within the time when the hold's node existed and
-//! owned the lock. `Token` and `Fifo`: if the later hold's node were the older one, it would
-//! have been in the queue while the earlier hold owned the lock, and could not have been passed.
+//! owned the lock. `Token` and `Fifo`: if the later hold's node were the older one, it would have
+//! been in the queue while the earlier hold owned the lock, and could not have been passed.
 //! `Reentry`: a loss or a release counts only if it was recorded before the acquire was called.
-//! `UnnoticedDelete`: see `operator.rs`. The rest follows from what the store and the guard
+//! `UnnoticedDelete`: see `operator.rs`. The other rules follow from what the store and the guard
 //! promise.
 //!
 //! A lock without violations may still be incorrect: the checker does not see what happens between

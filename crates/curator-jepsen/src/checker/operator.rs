@@ -118,8 +118,8 @@ fn key<'a>(hold: &'a Hold, claim: &'a Claim) -> Key<'a> {
 /// session timeout ago. If the node was deleted before the `sync` was sent, the server applied the
 /// delete before it replied, and, if there was a watch, sent the notification before the reply over
 /// the same connection. Without a watch, because the connection is new, the guard sets one as soon
-/// as it is connected; a failed try takes less than a session timeout, and the pause after it a
-/// second at most. The second session timeout covers the try and the pause.
+/// as it is connected; a failed attempt takes less than a session timeout, and the pause after it
+/// at most a second. The second session timeout covers the attempt and the pause.
 const NOTICE_TIMEOUTS: u64 = 2;
 
 /// Finds guards of the guarded variant that were valid long after an operator had certainly deleted
@@ -128,7 +128,7 @@ const NOTICE_TIMEOUTS: u64 = 2;
 /// Time does not count while the process was stopped, or another nemesis was active: both delay
 /// notifications.
 pub(crate) fn check_notice(run: &Run, found: &mut Vec<Violation>) {
-    // The last check of each guard before a write: a guard is valid then, too.
+    // The last check of each guard before a write: the guard was valid at that time, too.
     let mut checks = HashMap::<HoldKey, u64>::new();
     for write in run
         .writes
@@ -178,7 +178,7 @@ pub(crate) fn check_notice(run: &Run, found: &mut Vec<Violation>) {
     }
 }
 
-/// The part of this time without disturbances.
+/// The time between `from` and `to` without disturbances.
 fn undisturbed<'a>(from: u64, to: u64, disturbances: impl Iterator<Item = &'a Period>) -> u64 {
     let mut disturbances: Vec<_> = disturbances.collect();
     disturbances.sort_by_key(|disturbance| disturbance.from);

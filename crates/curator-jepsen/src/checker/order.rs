@@ -81,7 +81,7 @@ fn inversions<'a>(
     inversions
 }
 
-/// Finds acquires with the same token, and holds that continue a write hold with another token than
+/// Finds acquires with the same token, and holds that continue a write hold with a token other than
 /// the writer's.
 pub(crate) fn check_uniqueness(run: &Run, found: &mut Vec<Violation>) {
     let mut first = HashMap::<(&str, i64), HoldKey>::new();

@@ -33,16 +33,16 @@ pub(super) fn show(node: &Node) -> String {
 /// The content of a cache.
 #[derive(Debug)]
 pub(super) struct Snapshot {
-    /// Read before the content was requested.
+    /// When the content was requested: a time read before the request.
     pub(super) asked: u64,
-    /// Read after the content was returned.
+    /// When the content was returned: a time read after the return.
     pub(super) at: u64,
     /// Whether the cache reported that it was current. `None` for peers, which do not report it.
     pub(super) is_current: Option<bool>,
     pub(super) nodes: Nodes,
 }
 
-/// The paths where the two differ, with the node of each side.
+/// Describes each path where the two maps differ, with the node of each map.
 pub(super) fn differences(one: &Nodes, other: &Nodes) -> Vec<String> {
     let missing = one
         .iter()
@@ -86,7 +86,7 @@ impl Tree {
         let Some((at, asked, nodes)) = &self.read else {
             return Vec::new();
         };
-        // The conductor has requested the snapshot from the last life of each process.
+        // The conductor requests snapshots only from the last life of each process.
         let last: BTreeMap<(u32, &str), &StreamKey> = streams
             .iter()
             .map(|key| ((key.0, key.2.as_str()), *key))
@@ -198,9 +198,9 @@ pub(super) fn missing_writes(snapshots: &[Snapshot], writes: &Writes) -> Vec<(u6
 /// One write.
 #[derive(Debug, Default)]
 struct Write {
-    /// Read before the write was sent.
+    /// When the write was sent: a time read before.
     asked: u64,
-    /// Read after the reply.
+    /// When the reply arrived: a time read after.
     answered: Option<u64>,
     /// The roots of the subtrees that the write may have deleted.
     deletes: Vec<String>,

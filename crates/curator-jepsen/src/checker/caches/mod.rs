@@ -11,7 +11,7 @@
 //!
 //! After each strike, once all clients are connected again, the conductor makes them pause their
 //! writes, and requests the content of their caches; then it reads the nodes from the servers. A
-//! stream belongs to one life of a process.
+//! stream belongs to one *life* of a process: each restart after a kill begins a new life.
 
 mod content;
 mod stream;

@@ -1,5 +1,5 @@
 //! Checks the stream of a cache: each event must be consistent with the events before it, no state
-//! older than one reported before, and the cache current again soon after an outage.
+//! may be older than one reported before, and the cache must soon be current after an outage.
 
 use std::collections::HashMap;
 
@@ -252,7 +252,7 @@ pub(super) struct Currency {
     ready_is_due: bool,
     /// Whether the stream has reported `Ready` or a resync.
     has_begun: bool,
-    /// Whether the states of the cache are recorded with this stream.
+    /// Whether the history records the states of the cache together with this stream.
     has_states: bool,
     /// Since when the cache has reported that it is not current.
     stale: Option<u64>,
@@ -284,8 +284,8 @@ impl Currency {
         None
     }
 
-    /// Checks a snapshot that the conductor has requested. It requests snapshots while no nemesis
-    /// is active and all clients are connected again.
+    /// Checks a snapshot that the conductor has requested. The conductor requests snapshots while
+    /// no nemesis is active and all clients are connected again.
     pub(super) fn check(&mut self, snapshot: &Snapshot) -> Option<&'static str> {
         // Peers do not report whether their caches are current.
         if !snapshot.is_current? {
