@@ -1,4 +1,5 @@
-//! The events that each process records, one per line, in the order they happened there.
+//! The events that each process records, one per line, in the order in which they happened in the
+//! process.
 //!
 //! Times are nanoseconds of `CLOCK_BOOTTIME`, which all processes of a machine share. An event is
 //! written as one line of JSON with one `write`, so a process that is killed loses no recorded
@@ -20,7 +21,8 @@ pub use recipes::{
 pub struct Event {
     /// When the event was recorded.
     pub at: u64,
-    /// Which client process, numbered from 0 over all of a run, peers included.
+    /// The number of the client process: from 0, over all client processes of the run, including
+    /// peers.
     pub worker: u32,
     /// How often the process had been started before.
     pub life: u32,
@@ -93,23 +95,23 @@ pub enum What {
         /// The affected servers or clients, for readers of the report.
         detail: String,
     },
-    /// By the conductor: it is about to request the first clients to finish. From here on, clients
-    /// may have no events, which is not a violation.
+    /// By the conductor: it is about to request the first clients to finish. From here on, a client
+    /// without events is not a violation.
     Finishing,
     /// By the conductor: a client process is about to be stopped (SIGSTOP). The time is read before
     /// the signal is sent.
     Stopped {
-        /// Which process.
+        /// The number of the process.
         process: u32,
-        /// Which life of it.
+        /// The life of the process: see [`Event::life`].
         of_life: u32,
     },
     /// By the conductor: a stopped client process is resumed (SIGCONT) or killed. The time is read
     /// after the signal was sent.
     Continued {
-        /// Which process.
+        /// The number of the process.
         process: u32,
-        /// Which life of it.
+        /// The life of the process: see [`Event::life`].
         of_life: u32,
     },
     /// By the conductor, which acts as an operator: it has deleted a node of a lock, or the outcome
@@ -121,14 +123,14 @@ pub enum What {
         session: i64,
         /// The node's `czxid`.
         created: i64,
-        /// Read before the delete was sent.
+        /// A time read before the delete was sent.
         before: u64,
         /// Whether the server has confirmed the delete: then the node was gone at the time of this
-        /// event. Otherwise it may have been deleted later, or not at all.
+        /// event. Otherwise the node may have been deleted later, or not at all.
         #[serde(default)]
         is_confirmed: bool,
     },
-    /// The process has a session with this id now.
+    /// The process has a new session.
     Session {
         /// The session id.
         session: i64,
@@ -143,7 +145,7 @@ pub enum What {
     Resting,
     /// The client was closed.
     Closed {
-        /// The error, if it failed: the session may live for another session timeout.
+        /// The error, if the close failed: the session may live for another session timeout.
         error: Option<String>,
     },
     /// An acquire has returned a guard.
@@ -172,7 +174,7 @@ pub enum What {
     Valid {
         /// Which hold.
         hold: HoldId,
-        /// Read before the call.
+        /// A time read before the call.
         before: u64,
         /// The guard's `valid_until()`, called after `before` and before `is_valid()`; 0 for
         /// clients without it.
@@ -192,7 +194,7 @@ pub enum What {
     Released {
         /// Which hold.
         hold: HoldId,
-        /// The error, if it failed.
+        /// The error, if the release failed.
         error: Option<String>,
     },
     /// An acquire has returned no guard.
@@ -204,43 +206,43 @@ pub enum What {
         /// The error; `None` if the acquire timed out.
         error: Option<String>,
     },
-    /// A reader has read a set, which it will not write. Later reads under the same hold must
-    /// return the same elements.
+    /// A reader, which writes no sets, has read a set. Later reads under the same hold must return
+    /// the same elements.
     Read {
         /// The hold of the reader.
         hold: HoldId,
         /// Which part of the work.
         part: String,
-        /// Which set.
+        /// The name of the set.
         set: String,
-        /// Read before the request was sent.
+        /// A time read before the request was sent.
         before: u64,
         /// The number of elements.
         elements: usize,
         /// A hash of the elements.
         digest: u64,
     },
-    /// A holder has written a set back with a new element, or has tried to: see `outcome`.
+    /// A holder has written a set back with a new element, or has attempted to: see `outcome`.
     Wrote {
         /// The hold of the writer.
         hold: HoldId,
         /// Which part of the work.
         part: String,
-        /// Which set.
+        /// The name of the set.
         set: String,
         /// The new element: unique in its set.
         element: String,
-        /// Read before the last check whether to write; 0 if there was no check. If the write was
-        /// applied, it was applied between this time and `answered`.
+        /// A time read before the last check whether to write; 0 if there was no check. If the
+        /// write was applied, it was applied between this time and `answered`.
         checked: u64,
         /// The guard's `valid_until()`, called after `checked` and before the write was sent: if
         /// the reply is not later, the write was within the guard's promise. 0 for clients without
         /// `valid_until()`, and if nothing was sent.
         until: u64,
-        /// Read after the reply. If absent, the time of this event is used.
+        /// A time read after the reply. If absent, the time of this event is used.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answered: Option<u64>,
-        /// Whether it was applied.
+        /// Whether the write was applied.
         outcome: Outcome,
     },
     /// An event of a counter.
@@ -270,7 +272,7 @@ pub enum What {
 }
 
 impl What {
-    /// The hold of its process that the event is about, if any.
+    /// The hold that the event concerns, if any.
     #[must_use]
     pub fn hold(&self) -> Option<HoldId> {
         match self {
@@ -301,12 +303,13 @@ impl What {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Acknowledged by the store: it must never disappear.
+    /// Acknowledged by the store: the element must never disappear.
     Acknowledged,
-    /// Refused by the store, or by the lock's transaction: it must never appear.
+    /// Refused by the store, or by the lock's transaction: the element must never appear.
     Refused,
-    /// The client noticed in time that its lock was lost, and sent nothing: it must never appear.
+    /// The client noticed before the write that its lock was lost, and sent nothing: the element
+    /// must never appear.
     NotSent,
-    /// No reply: it may appear.
+    /// No reply: the element may appear.
     Unknown,
 }

@@ -16,7 +16,7 @@ use crate::arguments::{Arguments, Program, RunArguments, nemeses};
 
 /// The exit status if the run was not clean, or expected violations were not found.
 const NOT_CLEAN: u8 = 1;
-/// The exit status if the run could not be completed. With invalid arguments, it is 2, by
+/// The exit status if the run could not be completed. Invalid arguments have the status 2, by
 /// convention.
 const FAILED: u8 = 3;
 

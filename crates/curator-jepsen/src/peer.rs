@@ -11,7 +11,8 @@ use clap::ValueEnum;
 
 use crate::work::{LockKind, display_name};
 
-/// The environment variable with a Python that can import kazoo. The tests with kazoo use it too.
+/// The environment variable with the path of a Python interpreter that can import kazoo. The tests
+/// with kazoo use this variable, too.
 pub const KAZOO_PYTHON: &str = "CURATOR_TEST_KAZOO_PYTHON";
 
 /// The environment variable with the class path of our programs that use Curator: their classes and
@@ -28,8 +29,8 @@ const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 /// other kind of worker uses. Workers with services register instances, which our caches watch.
 ///
 /// The programs are in `peers/`. They read the same standard input as our worker, but ignore the
-/// parts of the [`Work`](crate::work::Work) and its seed. Each has a separate path and separate
-/// sets, as their locks do not exclude each other.
+/// parts of the [`Work`](crate::work::Work) and its seed. Each program has a separate path and
+/// separate sets, because the locks of different clients do not exclude each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub enum Peer {
     /// Curator's `InterProcessMutex`, in Java.
@@ -122,7 +123,7 @@ impl Peer {
             return Ok(command);
         }
         let mut command = Command::new(java());
-        // Several JVMs run on one machine, each with little work.
+        // These options suit several JVMs on one machine, each with little work.
         command
             .args([
                 "-XX:+UseSerialGC",

@@ -54,8 +54,8 @@ pub struct Work {
     pub services: bool,
 }
 
-/// Which code speaks ZooKeeper's protocol for our workers, in the words of a client's configuration
-/// file.
+/// Which code speaks ZooKeeper's protocol for our workers, with the names that a client's
+/// configuration file uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -92,7 +92,7 @@ pub const LOOK: &str = "look ";
 /// A line of a worker's standard input: a process that has paused its writes may write again.
 pub const AGAIN: &str = "again";
 
-/// An order to a process. Only a process with a cache heeds those on comparisons.
+/// An order to a process. Orders on comparisons concern only processes with a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheOrder {
     /// Write to cached nodes, if the process has a writer. The initial order.
@@ -106,7 +106,7 @@ pub enum CacheOrder {
 }
 
 impl CacheOrder {
-    /// Parses a line of standard input. `None` if it is not about caches.
+    /// Parses a line of standard input. Returns `None` if the line is not an order.
     #[must_use]
     pub fn read(line: &str) -> Option<Self> {
         let number = |prefix| {
@@ -160,12 +160,12 @@ pub enum LockKind {
     Multi,
     /// `LeaderLatch`. Each term is a hold, which the leader ends after a short while.
     LeaderLatch,
-    /// `LeaderSelector`. Its terms are used in the same way.
+    /// `LeaderSelector`. Its terms are used like the terms of `LeaderLatch`.
     LeaderSelector,
 }
 
 impl LockKind {
-    /// Whether it is an election, whose holds are terms of leaders.
+    /// Whether the lock is an election, whose holds are terms of leaders.
     #[must_use]
     pub fn is_of_leaders(self) -> bool {
         matches!(self, Self::LeaderLatch | Self::LeaderSelector)

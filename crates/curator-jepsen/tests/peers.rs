@@ -46,7 +46,7 @@ async fn all_writes_of_two_workers_are_kept(peer: Peer) {
             .await;
     }
     let [a, b] = workers;
-    // A worker may be waiting for the lock of the other one when it has to finish.
+    // A worker may be waiting for the other worker's lock when it has to finish.
     let histories = [a.finish().await, b.finish().await];
     for history in &histories {
         check_holds(history);

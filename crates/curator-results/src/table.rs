@@ -1,6 +1,6 @@
 //! A table in Markdown.
 
-/// Rows of cells below a head. The first column is aligned to the left. The others are aligned to
+/// Rows of cells below a header. The first column is aligned to the left. The others are aligned to
 /// the right, unless the table is made by [`of_words`](Self::of_words).
 #[derive(Debug)]
 pub struct Table {
@@ -10,7 +10,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with this head, and no rows.
+    /// A table with this header, and no rows.
     #[must_use]
     pub fn new(head: &[&str]) -> Self {
         Self {
@@ -19,7 +19,7 @@ impl Table {
         }
     }
 
-    /// A table with these rows, each of whose cells is named by the head of its column.
+    /// A table with these rows. Each cell is given with the header of its column.
     #[must_use]
     pub fn of_cells(rows: impl IntoIterator<Item = Vec<(&'static str, String)>>) -> Self {
         let mut table = Self {
@@ -36,7 +36,7 @@ impl Table {
         table
     }
 
-    /// A table with this head, no rows, and all columns aligned to the left.
+    /// A table with this header, no rows, and all columns aligned to the left.
     #[must_use]
     pub fn of_words(head: &[&str]) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Table {
         self.rows.len() <= 1
     }
 
-    /// Removes the column with this head if all its cells have this text.
+    /// Removes the column with this header if all its cells have this text.
     #[must_use]
     pub fn without(mut self, head: &str, cell: &str) -> Self {
         let column = self

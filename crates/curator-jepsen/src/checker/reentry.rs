@@ -17,7 +17,7 @@ pub(crate) fn check_reentries(run: &Run, found: &mut Vec<Violation>) {
             .push(hold);
     }
     for holds in owners.values() {
-        // A hold stays open as long as a later acquire may have been requested before it was
+        // A hold stays open as long as a later acquire may have been requested before the hold was
         // released.
         let mut asked: Vec<_> = holds.iter().map(|hold| hold.asked).collect();
         for index in (1..asked.len()).rev() {
@@ -37,9 +37,9 @@ pub(crate) fn check_reentries(run: &Run, found: &mut Vec<Violation>) {
     }
 }
 
-/// Whether the owner of `outer` re-enters when it acquires `inner`. A multi-lock of other paths is
-/// another lock. The owner of the write lock re-enters either side of a read-write lock, the owner
-/// of the read lock only the read side.
+/// Whether the owner of `outer` re-enters when it acquires `inner`. A multi-lock with other paths
+/// is another lock. In a read-write lock, the owner of the write lock can re-enter either side, the
+/// owner of the read lock only the read side.
 fn permits_reentry(outer: &Hold, inner: &Hold) -> bool {
     outer.claims.len() == inner.claims.len()
         && outer
@@ -49,8 +49,8 @@ fn permits_reentry(outer: &Hold, inner: &Hold) -> bool {
             .all(|(outer, inner)| outer.resource == inner.resource && outer.weight >= inner.weight)
 }
 
-/// The violation by a re-entry: it needs a hold with the same tokens that was neither released nor
-/// known to be lost before the request.
+/// Returns a violation unless the owner has a hold with the same tokens that was neither released
+/// nor known to be lost before the re-entry was requested.
 fn reentry<'a>(hold: &Hold, candidates: impl Iterator<Item = &'a &'a Hold>) -> Option<Violation> {
     let outer: Vec<_> = candidates
         .filter(|outer| {
@@ -81,8 +81,8 @@ fn tokens(hold: &Hold) -> impl Iterator<Item = Option<i64>> {
     hold.claims.iter().map(|claim| claim.token)
 }
 
-/// The violation by a new acquire: its owner must not have held the lock from before the call until
-/// after it.
+/// Returns a violation if the owner certainly held the lock from before the acquire was called
+/// until it returned.
 fn new_acquire<'a>(
     run: &Run,
     hold: &Hold,
@@ -118,7 +118,7 @@ fn violation(hold: &Hold, outer: Option<&Hold>, what: &str) -> Violation {
 /// the latest `valid_until()` of their guard (the *promise* of the hold, see `mod.rs`).
 ///
 /// Skips the holds of other ZooKeeper clients (peers): their validity depends on the connection, so
-/// it may return, and they give no promises.
+/// a lost hold may become valid again, and they give no promises.
 pub(crate) fn check_losses(
     run: &Run,
     parts: &mut BTreeMap<String, Tally>,

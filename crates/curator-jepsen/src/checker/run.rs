@@ -21,8 +21,8 @@ pub(crate) struct Run {
     /// The writes to each set, in the order of their replies.
     pub(crate) writes: BTreeMap<Arc<str>, Vec<Write>>,
     pub(crate) stops: HashMap<(u32, u32), Vec<Period>>,
-    /// The times when an active nemesis may have delayed notifications to the clients, by their
-    /// start.
+    /// The periods in which an active nemesis may have delayed notifications to the clients, sorted
+    /// by start.
     pub(crate) disturbances: Vec<Period>,
     pub(crate) strikes: Strikes,
     pub(crate) caches: Caches,
@@ -44,7 +44,7 @@ pub(crate) struct Run {
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
     pub(crate) key: HoldKey,
-    /// `None` until the event of its acquire.
+    /// When the acquire returned; `None` if the history has no such event.
     pub(crate) acquired: Option<u64>,
     pub(crate) part: Arc<str>,
     pub(crate) owner: Arc<str>,
@@ -53,13 +53,14 @@ pub(crate) struct Hold {
     pub(crate) claims: Vec<Claim>,
     pub(crate) reentry: bool,
     pub(crate) continues: Option<HoldId>,
-    /// A time before `is_valid()` last returned true, while it had not returned false yet.
+    /// A time before the last call of `is_valid()` that returned true, among the calls before the
+    /// first that returned false.
     pub(crate) valid: Option<u64>,
     /// The latest promise.
     pub(crate) until: u64,
     /// When `is_valid()` first returned false.
     pub(crate) invalid: Option<u64>,
-    /// A time before `is_valid()` last returned true.
+    /// A time before the last call of `is_valid()` that returned true.
     pub(crate) last_valid: u64,
     pub(crate) releasing: Option<u64>,
     pub(crate) reads: Vec<Reading>,
@@ -98,7 +99,7 @@ pub(crate) struct Write {
     pub(crate) outcome: Outcome,
 }
 
-/// A time when a process was stopped, or a nemesis was active.
+/// A period in which a process was stopped, or a nemesis was active.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Period {
     pub(crate) from: u64,
@@ -155,7 +156,7 @@ impl Hold {
 }
 
 impl Claim {
-    /// Whether the hold excludes all other owners.
+    /// Whether the claim excludes all other owners.
     pub(crate) fn is_exclusive(&self) -> bool {
         self.weight >= self.capacity
     }
@@ -249,7 +250,7 @@ pub(crate) fn certain(run: &Run, hold: &Hold) -> Option<u64> {
     Some(believed(hold)?.min(run.struck(hold.key)))
 }
 
-/// The same as [`certain`], but ignores an operator's delete of the node.
+/// Like [`certain`], but ignores an operator's delete of the node.
 fn believed(hold: &Hold) -> Option<u64> {
     Some(
         hold.valid?
@@ -258,8 +259,8 @@ fn believed(hold: &Hold) -> Option<u64> {
     )
 }
 
-/// When the owner started to release the hold, or an operator started to delete its node: the
-/// earlier time.
+/// When the owner started to release the hold, or an operator started to delete its node, whichever
+/// is earlier.
 fn released_or_deleted(run: &Run, hold: &Hold) -> u64 {
     hold.releasing.unwrap_or(u64::MAX).min(run.struck(hold.key))
 }

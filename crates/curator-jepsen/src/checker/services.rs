@@ -2,7 +2,7 @@
 //!
 //! | [`Kind`] | What is found |
 //! |---|---|
-//! | `Flicker` | a cache has reported the removal of an instance although its session was alive, and its process had not deregistered it |
+//! | `Flicker` | a cache has reported the removal of an instance although the instance's session was alive, and its process had not deregistered it |
 //! | `DeadInstance` | a cache that reports to be current contains an instance whose session certainly ended more than [`BOUND`] ago |
 //!
 //! If a server has replied to a request in a session, the session was alive at all times before the
@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, HashMap};
 use super::findings::{Kind, ServiceTally, Violation};
 use crate::history::ServiceSeen;
 
-/// How long a cache may contain an instance after its session has ended: the cache must notice by
-/// then that it is disconnected.
+/// How long a cache may contain an instance after the instance's session has ended. By then, a
+/// disconnected cache must have noticed that it is disconnected.
 const BOUND: u64 = 4_000_000_000;
-/// The session timeout of processes that do not report theirs.
+/// The assumed session timeout of processes that do not report one.
 const TIMEOUT: u64 = 4_000_000_000;
 
 /// The events of all services.
@@ -31,7 +31,7 @@ pub(super) struct Services {
     seen: BTreeMap<String, Vec<Seen>>,
 }
 
-/// An instance, by the session of its node.
+/// An instance. The session that owns its node identifies it.
 #[derive(Debug, Default)]
 struct Instance {
     /// The latest time when its session was certainly alive.
@@ -58,8 +58,7 @@ enum Seen {
 }
 
 impl Services {
-    /// Records the session of a process from now on. If it had another session before, that one
-    /// ends.
+    /// Records that a process has this session. Its previous session, if any, ends.
     pub(super) fn session(&mut self, at: u64, worker: u32, session: i64, timeout_ms: Option<u64>) {
         let timeout = timeout_ms.map_or(TIMEOUT, |timeout| timeout.saturating_mul(1_000_000));
         if let Some(before) = self

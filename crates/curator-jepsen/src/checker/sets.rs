@@ -12,7 +12,7 @@ use crate::work::Variant;
 /// set is empty.
 pub type FinalSets = BTreeMap<String, Vec<String>>;
 
-/// Compares the writes with the final sets, and counts them.
+/// Compares the writes with the final sets, and counts the writes.
 pub(crate) fn check_writes(
     run: &Run,
     sets: &FinalSets,
@@ -185,8 +185,8 @@ impl<'a> Unpreventable<'a> {
         Self { writes }
     }
 
-    /// Why this write may be lost: because of a write that may have been applied after it, and
-    /// whose holder may have read the set before it.
+    /// Why the write `lost` may be lost: another write may have been applied later, and its holder
+    /// may have read the set before `lost` was applied.
     fn explain(&self, lost: &Write, begins: &HashMap<HoldKey, u64>) -> Option<Cause> {
         self.find(|later| {
             // A hold that was never acquired is reported as malformed.
@@ -195,8 +195,8 @@ impl<'a> Unpreventable<'a> {
         })
     }
 
-    /// Why a set may have changed in this time: because of a write that may have been applied
-    /// during it.
+    /// Why a set may have changed between `from` and `to`: a write may have been applied in
+    /// between.
     fn explain_change(&self, from: u64, to: u64) -> Option<Cause> {
         self.find(|write| write.at >= from && write.checked <= to)
     }

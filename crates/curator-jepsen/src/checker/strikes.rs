@@ -75,15 +75,15 @@ impl Strikes {
 }
 
 impl Strike {
-    /// Whether this is the latest strike at that time.
+    /// Whether this strike is the latest one at the time `at`.
     pub(crate) fn lasts_at(&self, at: u64) -> bool {
         (self.from..self.to).contains(&at)
     }
 }
 
 /// Returns one entry for each strike and each part with leaders. Overlaps are the violations of
-/// exclusivity: those in `found`, and separately those in `without_node`, which an operator's
-/// delete explains.
+/// exclusivity in `found`. The violations in `without_node`, which an operator's delete explains,
+/// are counted separately.
 pub(crate) fn aftermaths<'a>(
     run: &Run,
     spans: impl Iterator<Item = Span<'a>>,

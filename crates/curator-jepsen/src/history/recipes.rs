@@ -10,22 +10,22 @@ use super::Outcome;
 /// The root of the subtree that the clients write to and all caches copy.
 pub const CACHED: &str = "/jepsen-cache";
 
-/// The key of our cache, in histories and reports, with the events of its fast consumer.
+/// The key of our cache and of its fast consumer's events, in histories and reports.
 pub const CACHE: &str = "cache";
 
-/// The key of the same cache, with the events of a consumer that is too slow for it.
+/// The key of the events of the same cache's slow consumer, which cannot keep up.
 pub const CACHE_SLOW: &str = "cache-slow";
 
 /// A state of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its path.
+    /// The path of the node.
     pub path: String,
-    /// The transaction that created it.
+    /// The transaction that created the node.
     pub czxid: i64,
-    /// The transaction that last set its data.
+    /// The transaction that last set the node's data.
     pub mzxid: i64,
-    /// Its data, which is unique to one write.
+    /// The node's data, which are unique to one write.
     pub data: String,
 }
 
@@ -42,7 +42,7 @@ pub enum CacheSeen {
     Changed {
         /// The old state, if the client reports it.
         old: Option<Node>,
-        /// The node now.
+        /// The new state.
         node: Node,
     },
     /// The cache's stream: a node was deleted.
@@ -65,9 +65,10 @@ pub enum CacheSeen {
     /// The content of the cache. All events that its stream had delivered by then precede this
     /// event in the history.
     Snapshot {
-        /// Read before the content was requested; for our cache, before `caught_up` was called.
+        /// A time read before the content was requested; for our cache, before `caught_up` was
+        /// called.
         asked: u64,
-        /// The conductor requested the content for the comparison with this number; `None`
+        /// The number of the comparison for which the conductor requested the content; `None`
         /// without a request.
         look: Option<u32>,
         /// Whether the cache reports that it is current. Peers do not report it.
@@ -77,25 +78,26 @@ pub enum CacheSeen {
     },
     /// `caught_up` has failed.
     NotCaughtUp {
-        /// Why.
+        /// The error.
         error: String,
     },
     /// A write is about to be sent.
     Writing {
-        /// Its number in the process.
+        /// The number of the write in the process.
         write: u64,
-        /// Nodes that it may delete, with all nodes below them. It may recreate them.
+        /// The nodes that the write may delete, with all nodes below them, and may recreate.
         deletes: Vec<String>,
     },
     /// A write has ended, with a reply or an error.
     Wrote {
-        /// Its number in the process.
+        /// The number of the write in the process.
         write: u64,
-        /// The nodes that it has created or set, and the number of the transaction, if known.
+        /// The nodes that the write has created or set, each with the number of the transaction, if
+        /// known.
         set: Vec<(String, i64)>,
-        /// The nodes that it has deleted, and not recreated.
+        /// The nodes that the write has deleted, and not recreated.
         deleted: Vec<String>,
-        /// The error, if it failed. It may have been applied nevertheless.
+        /// The error, if the write failed. The write may have been applied nevertheless.
         error: Option<String>,
     },
     /// The process pauses its writes until the conductor permits them again.
@@ -107,7 +109,7 @@ pub enum CacheSeen {
     Tree {
         /// The number of the comparison.
         look: u32,
-        /// The processes that were asked for snapshots.
+        /// The processes that were requested to write snapshots.
         asked: Vec<u32>,
         /// All nodes.
         nodes: Vec<Node>,
@@ -125,7 +127,7 @@ pub const RECEIPTS: &str = "/jepsen-receipts";
 pub enum CounterKind {
     /// If the reply to a change is lost, the outcome is reported as unknown.
     Plain,
-    /// After a few optimistic tries, an increment acquires a mutex.
+    /// After a few optimistic attempts, an increment acquires a mutex.
     Promoted,
     /// Each process has a receipt, so that every change is applied exactly once.
     Receipt,
@@ -168,16 +170,16 @@ pub type Receipts = BTreeMap<String, u64>;
 pub enum CounterSeen {
     /// An increment by one is about to begin.
     Counting {
-        /// Its number in this life of the process, for this counter.
+        /// The number of the increment, for this counter in this life of the process.
         number: u64,
     },
     /// The increment has ended.
     Counted {
-        /// Its number.
+        /// The number of the increment.
         number: u64,
-        /// The value after it, if it is acknowledged.
+        /// The value after the increment, if it is acknowledged.
         value: Option<i64>,
-        /// Whether it was applied.
+        /// Whether the increment was applied.
         outcome: Outcome,
     },
     /// By the conductor, after all clients have ended: the content of the counter's node.
@@ -208,7 +210,7 @@ pub enum ServiceSeen {
     Registered {
         /// The session.
         session: i64,
-        /// Read before the request was sent.
+        /// A time read before the request was sent.
         before: u64,
     },
     /// The process is about to deregister its instance.
@@ -225,7 +227,7 @@ pub enum ServiceSeen {
     },
     /// The instances in a cache that reports to be current.
     Has {
-        /// Read before the instances were read from the cache.
+        /// A time read before the instances were read from the cache.
         asked: u64,
         /// The sessions of the instances.
         sessions: Vec<i64>,

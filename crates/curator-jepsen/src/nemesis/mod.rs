@@ -119,7 +119,7 @@ impl Nemesis {
             | Self::Flapping
             | Self::SwallowAnswers => &[Target::Network],
             Self::DeleteNodes => &[Target::Nodes],
-            // It also restarts the clients.
+            // `ClockRate` also restarts the clients.
             Self::ClockRate => &[Target::Clients, Target::Network],
         }
     }

@@ -28,7 +28,7 @@ pub const REQUESTS: [OpCode; 11] = [
     OpCode::RemoveWatches,
 ];
 
-/// The clients' session timeout, in session timeouts of the servers.
+/// The session timeout that clients with slow clocks assume, in session timeouts of the servers.
 const FACTOR: f64 = 3.0;
 /// The length of a strike with slow clocks, in session timeouts: 1.25 until the clients have new
 /// sessions, and 2.5 more, which are 0.83 by the slow clocks.
@@ -61,7 +61,7 @@ impl<'a> Strike<'a> {
         }
     }
 
-    /// Injects the fault and heals it. Returns the time when it was healed, on the clock of
+    /// Injects the fault and heals it. Returns when the fault was healed, on the clock of
     /// histories. Killed servers count as healed when they are started, not when they are ready.
     ///
     /// # Errors
@@ -136,7 +136,8 @@ impl<'a> Strike<'a> {
 }
 
 impl Strike<'_> {
-    /// Announces the member that the nemesis strikes: the leader, or a random follower.
+    /// Chooses the member that the nemesis affects (the leader, or a random follower), and records
+    /// the start of the strike.
     async fn begin_with_server(&mut self) -> anyhow::Result<usize> {
         let leader = self.scene.cluster.leader().await?;
         let member = match self.nemesis {
@@ -168,7 +169,7 @@ impl Strike<'_> {
             .try_for_each(TestingServer::kill)?;
         self.wait().await?;
         self.healed = Some(now());
-        // The members are started concurrently, as none is ready without a quorum.
+        // The members are started concurrently, because none is ready without a quorum.
         let [first, second, third] =
             [0, 1, 2].map(|member| self.scene.cluster.member(member).restart());
         let (first, second, third) = tokio::join!(first, second, third);

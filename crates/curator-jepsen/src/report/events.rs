@@ -105,7 +105,7 @@ impl EventsNearViolations {
     }
 }
 
-/// The event, with times since `began`.
+/// Formats the event, with times since `began`.
 pub(super) fn line(began: u64, event: &Event) -> String {
     let time = |at: u64| seconds(at.saturating_sub(began));
     let who = if event.worker == CONDUCTOR {
@@ -141,7 +141,8 @@ pub(super) fn line(began: u64, event: &Event) -> String {
                 time(*before)
             )
         }
-        // Without details, as there are too many of these events. The violation names the nodes.
+        // The details are left out, because there are too many of these events. The violation names
+        // the nodes.
         What::Cache { part, .. } => format!("has an event of {part}"),
         What::Service { part, .. } => format!("has an event of the service {part}"),
         What::Counter { part, .. } => format!("increments {part}"),
@@ -258,12 +259,12 @@ fn claim(claim: &Claim) -> String {
     format!("{weight} of {capacity} of {resource}{token}{place}")
 }
 
-/// A part of a line that is left out without a value.
+/// The text for a value; empty without a value.
 fn optional<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map(text).unwrap_or_default()
 }
 
-/// A time, unless it is 0, which stands for none.
+/// `None` if the time is 0, which means that it is unknown.
 fn known(time: u64) -> Option<u64> {
     Some(time).filter(|time| *time != 0)
 }

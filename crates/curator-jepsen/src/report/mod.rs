@@ -1,5 +1,5 @@
-//! The report of a run, which is checked from the files in its directory; and its plain text:
-//! tables of numbers, and the violations with the events around them.
+//! Checks a run from the files in its directory, and reports the result as plain text: tables of
+//! numbers, and the violations with the events around them.
 
 mod events;
 mod summary;
@@ -27,7 +27,7 @@ use crate::history::{Histories, seconds};
 pub struct Report {
     /// The result of the checker.
     pub findings: Findings,
-    /// Lines for the head: options, seed and versions of the run.
+    /// Lines for the header: options, seed and versions of the run.
     pub about: Vec<(String, String)>,
     /// Parts without an acknowledged write by our clients, caches that were never compared with the
     /// servers, counters without an acknowledged increment, and services whose caches were never
@@ -80,7 +80,7 @@ impl Report {
 pub struct Final {
     /// All sets, in the store and in nodes, after the last client has ended.
     pub sets: FinalSets,
-    /// Lines for the head of the report: date, versions, seed, nemeses.
+    /// Lines for the header of the report: date, versions, seed, nemeses.
     #[serde(default)]
     pub about: Vec<(String, String)>,
     /// The keys of the parts that our clients worked on: a lock in one variant, a cache, a counter
@@ -187,11 +187,12 @@ pub struct Recovery {
     /// The number of our clients with a part that did not acquire its lock within a minute.
     #[serde(rename = "never")]
     pub not_recovered: usize,
-    /// The number of nodes of locks, one session timeout later, whose session no running client has
-    /// reported within another session timeout and a little more.
+    /// The number of lock nodes with an orphaned session: from one session timeout after the
+    /// nemesis, no running client has reported the session for another session timeout and a little
+    /// more.
     pub nodes_left: usize,
-    /// The number of watches of such sessions, without watches on children; `None` if a server did
-    /// not reply.
+    /// The number of watches of orphaned sessions, except watches on children; `None` if a server
+    /// did not reply.
     pub watches_left: Option<usize>,
 }
 
@@ -199,8 +200,8 @@ pub struct Recovery {
 /// but `unclosed` are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leftovers {
-    /// The number of our clients that did not rest or finish in time, or did not exit with status
-    /// 0.
+    /// The number of our clients that did not rest or finish within the time limit, or did not exit
+    /// with status 0.
     pub clients: usize,
     /// The number of our clients whose close of the session was not confirmed. Such a session
     /// expires, so the run can be clean.
@@ -212,7 +213,7 @@ pub struct Leftovers {
 }
 
 /// The nodes and watches on the servers. They are counted repeatedly until both numbers are 0, or
-/// for a little longer than a session timeout; these are the last numbers.
+/// for a little longer than a session timeout. These are the numbers of the last count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftoverCounts {
     /// The nodes of our locks that belong to a session.

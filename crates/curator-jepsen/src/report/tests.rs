@@ -370,7 +370,7 @@ fn slow_clocks_explain_only_exclusivity_and_lost_updates_of_guarded_sets() {
         !is_expected(&events(), &idle),
         "a part has no acknowledged write"
     );
-    // In each of these, an update of this part is also lost.
+    // In each of these histories, an update of this part is also lost.
     for (part, expected) in [
         ("mutex-guarded", true),
         ("mutex-transaction", false),

@@ -11,7 +11,7 @@ use super::Options;
 use crate::peer::{self, Peer};
 use crate::scene::{MEMBERS, SESSION_TIMEOUT, SET, Scene, THINK};
 
-/// The lines for the head of the report, including these versions.
+/// The lines for the header of the report, including these versions.
 pub(super) fn about(
     options: &Options,
     versions: Vec<(&str, String)>,
@@ -97,9 +97,9 @@ const UNKNOWN: &str = "unknown";
 /// The workspace this program was built in. It may no longer exist.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Determines the versions, and returns them with their names. Must be called before a run, as the
-/// workspace may change during the run. Blocks for some tenths of a second, as it runs other
-/// programs.
+/// Determines the versions, and returns them with their names. Must be called before a run, because
+/// the workspace may change during the run. Blocks for a few tenths of a second, because it runs
+/// other programs.
 #[must_use]
 pub fn versions(peers: &[Peer]) -> Vec<(&'static str, String)> {
     let mut versions = vec![("commit", commit(Path::new(WORKSPACE)))];
@@ -166,7 +166,7 @@ fn commit(tree: &Path) -> String {
     }
 }
 
-/// The version of a crate in a cargo lock file. If the file has several, the first one.
+/// The version of a crate in a cargo lock file. If the file has several versions, the first one.
 fn locked<'a>(lock_file: &'a str, name: &str) -> Option<&'a str> {
     let name = format!("name = \"{name}\"");
     lock_file

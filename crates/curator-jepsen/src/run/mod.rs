@@ -108,7 +108,7 @@ async fn conduct(options: &Options, directory: &Path) -> anyhow::Result<Report> 
     Ok(report)
 }
 
-/// Runs one nemesis after the other, while there is time.
+/// Runs one nemesis after the other, until the duration of the run has elapsed.
 async fn strike(scene: &Scene, options: &Options) -> anyhow::Result<Vec<report::Recovery>> {
     let Some(mut schedule) = Schedule::new(&options.nemeses, options.cast.seed) else {
         return Ok(Vec::new());
@@ -161,13 +161,13 @@ impl Directory {
         };
         let failed = || format!("cannot use the directory {}", directory.display());
         fs::create_dir_all(directory).with_context(failed)?;
-        // Its files would be checked with the run.
+        // Existing files would be checked together with the run.
         let is_empty = fs::read_dir(directory)
             .with_context(failed)?
             .next()
             .is_none();
         ensure!(is_empty, "{} is not empty", directory.display());
-        // An absolute path, as other processes may have another working directory.
+        // The path is absolute, because other processes may have another working directory.
         Ok(Self::Given(directory.canonicalize().with_context(failed)?))
     }
 

@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep};
 use crate::report::Recovery;
 use crate::scene::{POLL, SESSION_TIMEOUT, SLACK, Scene, now};
 
-/// How long the clients may take; after that, the report counts them as not recovered. The servers
-/// may take as long until they keep no nodes and watches of ended sessions.
+/// How long the clients may take to recover; after that, the report counts them as not recovered.
+/// The servers may take as long to remove the nodes and watches of ended sessions.
 const GRACE: Duration = Duration::from_secs(60);
 /// How long a session may be unowned: within this time, the servers have ended the session of an
 /// ended process, and a running client has reported its session.
@@ -22,7 +22,8 @@ const UNOWNED: Duration = SESSION_TIMEOUT.saturating_add(SLACK);
 /// These are first counted one session timeout after the call, and then repeatedly until none is
 /// left or one of the sessions is orphaned: no running client reports it for a session timeout and
 /// a little more. One count proves nothing: a killed client may only just have started again, and
-/// reports its session after it has created it. Under load, a single count takes seconds.
+/// reports its session only after it has created the session. Under load, a single count takes
+/// seconds.
 ///
 /// # Errors
 ///
@@ -178,7 +179,7 @@ mod tests {
 
     const NONE: [i64; 0] = [];
 
-    /// Takes a count that lasts from one time to another, in milliseconds.
+    /// Performs a count that lasts from the first to the second time, in milliseconds.
     fn count(
         unowned: &mut Unowned,
         zero: Instant,
@@ -199,7 +200,7 @@ mod tests {
         let mut unowned = Unowned::default();
         let zero = Instant::now();
         assert_eq!(count(&mut unowned, zero, [0, 100], &[7], &[1]), NONE);
-        // It has no nodes and watches for a moment.
+        // Session 7 has no nodes and watches for a moment.
         assert_eq!(count(&mut unowned, zero, [150, 250], &[], &[1]), NONE);
         assert_eq!(
             count(&mut unowned, zero, [6_100, 6_200], &[7, 8], &[1]),
@@ -217,7 +218,8 @@ mod tests {
         let zero = Instant::now();
         // The counts take longer than a session may be unowned, as on a loaded machine.
         assert_eq!(count(&mut unowned, zero, [0, 7_000], &[7], &[]), NONE);
-        // The client of 7 has reported it; the client of 8 has only just started.
+        // The client of session 7 has reported the session; the client of session 8 has only just
+        // started.
         assert_eq!(count(&mut unowned, zero, [7_050, 20_000], &[8], &[7]), NONE);
         assert_eq!(
             count(&mut unowned, zero, [20_050, 20_100], &[], &[7, 8]),

@@ -13,14 +13,14 @@ use crate::nemesis::Nemesis;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Choice {
     /// All nemeses but `clock-rate`, repeatedly, each time in a random order; every fourth strike
-    /// is of two nemeses.
+    /// has two nemeses.
     All,
     /// Two nemeses at once in every strike, of the named ones or of all but `clock-rate`. Has no
     /// effect next to `All`.
     Mixed,
     /// No nemeses: the work without faults.
     None,
-    /// This one.
+    /// One nemesis.
     One(Nemesis),
 }
 
@@ -46,7 +46,7 @@ enum Mixing {
 }
 
 impl Schedule {
-    /// `None` without nemeses.
+    /// Returns `None` if there are no nemeses.
     pub(super) fn new(choices: &[Choice], seed: u64) -> Option<Self> {
         let mut all = BTreeSet::new();
         let mut mixing = Mixing::Never;

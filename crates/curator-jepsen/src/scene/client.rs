@@ -16,7 +16,8 @@ use crate::history::{CACHE, CounterKind, SERVICE, What};
 use crate::peer::Peer;
 use crate::work::{Part, Work};
 
-/// A client of the run. Dropping it kills its process.
+/// A client of the run. Each process that is started for the client is one *life* of the client.
+/// Dropping the client kills its process.
 #[derive(Debug)]
 pub(crate) struct Client {
     peer: Option<Peer>,
@@ -137,7 +138,7 @@ impl Client {
     }
 
     /// Fails if the process of our client has ended unexpectedly. Restarts a peer's process that
-    /// has.
+    /// has ended.
     pub(super) fn check(&self, journal: &Journal) -> anyhow::Result<()> {
         let Some((how, output)) = self.state().ended() else {
             return Ok(());

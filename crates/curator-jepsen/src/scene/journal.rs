@@ -144,7 +144,7 @@ impl Progress {
     }
 
     /// Reads the new events of the clients. Skips lines that cannot be parsed: the checker rejects
-    /// these.
+    /// such lines.
     pub(crate) fn read(&mut self) {
         let mut events = Vec::new();
         for (client, followed) in &mut self.followed {
@@ -228,7 +228,7 @@ impl Progress {
         (self.acquired, self.sessions)
     }
 
-    /// The latest sessions of a client in its current life: most clients have one.
+    /// The latest sessions of a client in its current life. Most clients have one session.
     pub(crate) fn sessions(&self, client: u32) -> impl Iterator<Item = i64> {
         self.followed
             .get(&client)
@@ -332,7 +332,7 @@ mod tests {
         progress.mark(20);
         progress.read();
         assert_eq!(progress.since_mark(0, "a"), None);
-        // Re-entries and downgrades.
+        // Re-entries and downgrades do not count.
         let again = acquired(21, "a").replace("\"reentry\":false", "\"reentry\":true");
         let downgraded = acquired(22, "a").replace("\"reentry\"", "\"continues\":1,\"reentry\"");
         writeln!(file, "{again}\n{downgraded}").unwrap();
@@ -366,7 +366,7 @@ mod tests {
             progress.followed(0).unwrap().unclosed.as_deref(),
             Some("unconfirmed")
         );
-        // Its next life has no session yet.
+        // The client's next life has no session yet.
         progress.follow(0, directory.path().join("w0.1.jsonl"));
         assert_eq!(
             (

@@ -100,7 +100,7 @@ pub(crate) struct Scene {
     pub(crate) cluster: TestingCluster,
     pub(crate) clients: Vec<Client>,
     pub(crate) store: Store,
-    /// The conductor's client. It does not retry. Faults of servers affect it, but no other faults.
+    /// The conductor's client. The client does not retry. Only the faults of servers affect it.
     operator: CuratorClient,
     /// The number of comparisons of caches so far; `None` without caches.
     looks: Option<AtomicU32>,

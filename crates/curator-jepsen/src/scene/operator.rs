@@ -24,7 +24,7 @@ const ROOT: &str = "/jepsen";
 pub(crate) struct LockNode {
     pub(crate) path: String,
     pub(crate) session: i64,
-    /// Its `czxid`.
+    /// The node's `czxid`.
     created: i64,
 }
 
@@ -51,9 +51,9 @@ impl Scene {
         delete(&self.operator, node, limit, &self.journal).await
     }
 
-    /// The watches that the servers keep, without those on children: the node and the session of
-    /// each. `None` if a server does not reply. Without watches of caches, as these use a second
-    /// session of the client, which is not reported.
+    /// The watches that the servers keep, except watches on children: the node and the session of
+    /// each watch. `None` if a server does not reply. Excludes the watches of caches, because
+    /// caches use a second session of the client, which is not reported.
     pub(crate) async fn node_watches(&self) -> Option<Vec<(String, i64)>> {
         let mut found = Vec::new();
         for member in self.cluster.members() {
@@ -159,7 +159,7 @@ async fn lock_nodes(
         for child in children {
             let path = format!("{path}/{child}");
             match client.check_exists(&path).await? {
-                // A directory of a lock.
+                // The node is a directory of a lock.
                 Some(stat) if stat.ephemeral_owner == 0 => paths.push(path),
                 Some(stat) => found.push(LockNode {
                     path,
@@ -173,7 +173,7 @@ async fn lock_nodes(
     Ok(found)
 }
 
-/// Deletes a node, and records the delete. Returns whether this may have deleted the node: false
+/// Deletes a node, and records the delete. Returns whether the node may have been deleted: false
 /// after `NoNode`; after any other error, the outcome is unknown.
 async fn delete(
     client: &CuratorClient,
@@ -182,7 +182,7 @@ async fn delete(
     journal: &Journal,
 ) -> bool {
     let before = now();
-    // The client does not retry, so the error is of the only attempt.
+    // The client does not retry, so the error belongs to the only attempt.
     let deleted = timeout(limit, client.delete().for_path(&node.path)).await;
     if matches!(deleted, Ok(Err(Error::NoNode { .. }))) {
         return false;

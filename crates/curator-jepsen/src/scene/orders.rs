@@ -23,7 +23,7 @@ impl Scene {
     /// recovered from the last fault.
     ///
     /// Peers cannot report that they have caught up, so the conductor waits for a little more than
-    /// a session timeout before it requests their content.
+    /// a session timeout before it requests the content of their caches.
     pub(crate) async fn look(&self) -> anyhow::Result<()> {
         let Some(looks) = &self.looks else {
             return Ok(());
@@ -65,8 +65,9 @@ impl Scene {
         Ok(())
     }
 
-    /// Waits until this holds for the histories of these clients, for at most a minute. Returns the
-    /// numbers of the others. A missing snapshot is not an error here, as the checker reports it.
+    /// Waits until the history of each of these clients satisfies `holds`, for at most a minute.
+    /// Returns the numbers of the clients whose history does not. A missing snapshot is not an
+    /// error here, as the checker reports it.
     async fn wait_for(
         &self,
         clients: &[&Client],
@@ -129,15 +130,15 @@ impl Scene {
     }
 
     /// Makes the clients rest: their work ends, but their sessions stay open. Returns the numbers
-    /// of the clients that did not rest in time.
+    /// of the clients that did not rest within the time limit.
     async fn rest(&self, clients: &[&Client]) -> anyhow::Result<Vec<u32>> {
         clients.iter().for_each(|client| client.send_line(REST));
         self.wait_for(clients, "rest", |followed| followed.rests)
             .await
     }
 
-    /// Makes the clients finish. Kills the clients that do not finish in time. Returns their
-    /// numbers, and the numbers of the clients that did not exit with status 0.
+    /// Makes the clients finish. Kills the clients that do not finish within the time limit.
+    /// Returns the numbers of these clients, and of the clients that did not exit with status 0.
     async fn end(&self, clients: &[&Client]) -> Vec<u32> {
         clients.iter().for_each(|client| client.close_input());
         let end = Instant::now() + END_TIMEOUT;

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::work::Work;
 
-/// The number of bytes of a process's output in an error.
+/// The maximal number of bytes of a process's output that an error quotes.
 const SHOWN_OUTPUT: usize = 2000;
 
 /// A client's process. It is killed when this value is dropped, and when this process ends.
@@ -83,8 +83,8 @@ impl Process {
             .to_owned()
     }
 
-    /// Sends a signal. Does nothing if the process has ended, as its id may belong to another
-    /// process.
+    /// Sends a signal. Does nothing if the process has ended, because its id may then belong to
+    /// another process.
     ///
     /// # Errors
     ///

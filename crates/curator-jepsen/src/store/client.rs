@@ -75,7 +75,7 @@ impl StoreClient {
                         address: self.address.clone(),
                         cause,
                     })?;
-                // Otherwise small requests may be delayed by 40 ms.
+                // With Nagle's algorithm, small requests may be delayed by 40 ms.
                 drop(stream.set_nodelay(true));
                 BufReader::new(stream)
             }
@@ -153,7 +153,7 @@ mod tests {
         );
         let line_of = |answer: &Answer| serde_json::to_string(answer).unwrap() + "\n";
         let request = write("y");
-        // The request is dropped after the store has read it. The reply follows after that.
+        // The request is dropped after the store has read it. The store replies afterwards.
         let mut first = tokio::select! {
             answer = client.ask(&request) => panic!("{answer:?}"),
             first = accept_request(&listener) => first,

@@ -31,14 +31,14 @@ use tokio::task::JoinSet;
 pub enum Request {
     /// Reads all elements of a set. A set that was never written is empty.
     Read {
-        /// Which set.
+        /// The name of the set.
         set: String,
         /// The reader's fencing token; the store compares and remembers it.
         token: Option<i64>,
     },
     /// Replaces a set.
     Write {
-        /// Which set.
+        /// The name of the set.
         set: String,
         /// The new elements.
         elements: Vec<String>,
@@ -62,7 +62,7 @@ pub enum Answer {
     Stale,
     /// The request is malformed; nothing was changed.
     Invalid {
-        /// What is wrong with it.
+        /// Why the request is malformed.
         why: String,
     },
 }
@@ -70,14 +70,14 @@ pub enum Answer {
 /// The pause after an error of `accept`, for example because no file descriptors are left.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A store that listens on a port. Dropping it ends its tasks; a request that has arrived before
-/// may still be applied.
+/// A store that listens on a port. Dropping the store ends its tasks; a request that has already
+/// arrived may still be applied.
 #[derive(Debug)]
 pub struct Store {
     address: SocketAddr,
     sets: Arc<Sets>,
-    /// The task that accepts connections, which owns the tasks of the connections. Dropping it ends
-    /// all of them.
+    /// The task that accepts connections, which owns the tasks of the connections. Dropping the set
+    /// ends all of these tasks.
     serving: JoinSet<()>,
 }
 
@@ -139,7 +139,7 @@ async fn serve(listener: TcpListener, sets: Arc<Sets>) {
 /// Replies to the requests of one client until it disconnects. Ignores errors of the connection,
 /// which the client reports.
 async fn converse(stream: TcpStream, sets: Arc<Sets>) {
-    // Otherwise small replies may be delayed by 40 ms.
+    // With Nagle's algorithm, small replies may be delayed by 40 ms.
     drop(stream.set_nodelay(true));
     let (input, mut output) = stream.into_split();
     let mut lines = BufReader::new(input);

@@ -17,7 +17,7 @@ use super::history::now;
 use crate::history::{CACHE, CACHE_SLOW, CACHED, CacheSeen, Node, What};
 use crate::work::CacheOrder;
 
-/// How often the slow consumer reads an event: too long to keep up.
+/// The interval between events that the slow consumer reads: too long to keep up.
 const SLOW: Duration = Duration::from_millis(150);
 
 /// The event capacity of the cache: small, so that the slow consumer sometimes exceeds it.
@@ -26,7 +26,7 @@ const EVENTS: usize = 64;
 /// The pause between two calls of `caught_up`.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How often the caches of odd-numbered processes read all nodes again.
+/// The interval at which the caches of odd-numbered processes read all nodes again.
 const RESYNC: Duration = Duration::from_secs(3);
 
 /// A cache with two consumers.

@@ -198,8 +198,8 @@ impl CacheWriter {
         drop(self.write(&[path], replace).await);
     }
 
-    /// Replaces a node with another one that has as many children, with other names. Its version is
-    /// the same, and its `cversion` may be.
+    /// Replaces a node with another one that has as many children, with other names. Both nodes
+    /// have the same version, and may have the same `cversion`.
     async fn replace_with_children(&mut self, path: &str) {
         let client = self.context.client.clone();
         let history = Arc::clone(&self.context.history);

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::Context;
 use crate::history::{COUNTERS, CounterKind, CounterSeen, Outcome, RECEIPTS, What};
 
-/// The task of a counter of one kind.
+/// The task that increments the counter of one kind.
 #[derive(Debug)]
 pub(super) struct CounterTask {
     context: Context,

@@ -44,7 +44,7 @@ impl Held {
         }
     }
 
-    /// The owner within this process. Each term has a separate one: a term is not reentrant.
+    /// The owner within this process. Each term has a separate owner: a term is not reentrant.
     pub(super) fn owner(&self) -> String {
         self.term()
             .map(|term| format!("term {}", term.leadership.fencing_token()))
@@ -71,7 +71,7 @@ impl Held {
             && self.term().is_none_or(|term| term.leadership.is_valid())
     }
 
-    /// The end of the hold's promise, and then whether it is valid.
+    /// Reads first the end of the hold's promise, and then whether the hold is valid.
     pub(super) fn state(&self) -> (u64, bool) {
         (self.valid_until(), self.is_valid())
     }
@@ -130,7 +130,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long a holder whose node was deleted waits for its guard to report the loss, in session
 /// timeouts. Longer than a guard may take, so that the checker finds a guard that does not report
-/// it.
+/// the loss.
 const LOSS_TIMEOUTS: u32 = 5;
 
 /// Runs the work under a hold: in the guarded variant with the guard's `run`, in other variants

@@ -84,7 +84,7 @@ impl HistoryFile {
             .write(self, what);
     }
 
-    /// Records the session and its timeout, if it differs from the previous session.
+    /// Records the session and its timeout, if the session differs from the previous one.
     pub(super) fn session(&self, session: i64, timeout: Duration) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.session.replace(session) != Some(session) {
@@ -192,7 +192,8 @@ impl PartHistory {
 /// The interval between two samples.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Records the validity of a hold, also after a loss, as a lost hold must never be valid again.
+/// Records the validity of a hold, even after a loss, because a lost hold must never be valid
+/// again.
 pub(super) struct Sampler<'a, F> {
     history: &'a HistoryFile,
     hold: HoldId,
@@ -230,7 +231,7 @@ impl<'a, F: Fn() -> (u64, bool)> Sampler<'a, F> {
     }
 
     /// Samples before some work under the hold, periodically during it, and after it. Runs in the
-    /// task of the work, so that no second task must be ended.
+    /// task of the work, so that there is no second task to end.
     pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
         self.sample();
         let mut work = pin!(work);

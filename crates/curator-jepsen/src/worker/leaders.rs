@@ -8,7 +8,7 @@ use curator_recipes::{LeaderLatch, LeaderSelector, LeaderSelectorError, Leadersh
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// After how many terms a participant leaves the election, and another one joins. The
+/// The number of terms after which a participant leaves the election, and another one joins. The
 /// last term of a selector ends because its job returns, the other terms because they are
 /// interrupted: after a job that returns within 10 s, the selector pauses, and the pauses would
 /// soon be too long for a run.
@@ -46,7 +46,8 @@ struct RunningSelector {
     run: JoinHandle<Result<(), LeaderSelectorError<Infallible>>>,
 }
 
-/// A job of a selector. It runs until `returns` is used or dropped, or its future is dropped.
+/// A job of a selector. The job runs until `returns` is used or dropped, or until the job's future
+/// is dropped.
 #[derive(Debug)]
 struct Job {
     leadership: Leadership,
@@ -109,7 +110,7 @@ impl Candidate {
                 }) = running.jobs.recv().await
                 else {
                     // The selector has ended unexpectedly. If the cause persists, the start of the
-                    // next one fails with it.
+                    // next selector fails for the same cause.
                     self.leave().await;
                     return Ok(None);
                 };

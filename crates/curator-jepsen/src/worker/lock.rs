@@ -166,7 +166,7 @@ impl Lock {
         matches!(self, Self::Leaders(_))
     }
 
-    /// Whether its owner can re-enter it.
+    /// Whether the owner of the lock can re-enter it.
     pub(super) fn is_reentrant(&self) -> bool {
         !matches!(self, Self::Semaphore(_) | Self::Leaders(_))
     }
@@ -298,8 +298,8 @@ impl Grant {
     }
 }
 
-/// A guard's claim on one path. Its token is the number of the transaction that created its node,
-/// and so its place.
+/// A guard's claim on one path. The token is the number of the transaction that created the guard's
+/// node, which is also the place in the queue.
 fn claim(guard: &LockGuard, path: &str, weight: u32, capacity: u32) -> Claim {
     let token = guard
         .fencing_tokens()

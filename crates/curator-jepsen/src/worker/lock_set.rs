@@ -80,8 +80,8 @@ impl LockSet {
         claims: &[Claim],
         think: Duration,
     ) {
-        // Outside the future of the work, so that the updates are recorded even if the future is
-        // dropped.
+        // Declared outside the future of the work, so that the updates are recorded even if the
+        // future is dropped.
         let mut updates = Vec::new();
         let guarded = self.guarded.clone();
         let part = self.part.key();
@@ -166,7 +166,8 @@ impl LockSet {
         }
     }
 
-    /// Whether to write now. If so, sets the outcome to unknown, which the reply replaces.
+    /// Returns whether to write now. If so, sets the outcome to `Unknown`, which the reply
+    /// replaces.
     fn check(&self, held: &Held, update: &mut Update) -> bool {
         let checked = now();
         let until = held.valid_until();

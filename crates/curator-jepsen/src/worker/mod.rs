@@ -1,7 +1,7 @@
 //! A client process of a run: does its [`Work`] until it reads [`REST`](crate::work::REST), or its
 //! standard input ends.
 //!
-//! Each part has a separate task, which repeats: acquire a lock, work under it, release it, rest.
+//! Each part has a separate task, which repeats: acquire a lock, work under it, release it, pause.
 //! The work is `lock-set`, as in Jepsen's tests: read a set, wait, and write it back with a new
 //! element. The [kind of lock](crate::work::LockKind) determines the sets, and what a hold
 //! [claims](crate::history::Claim); the [variant](crate::work::Variant) determines where the sets
@@ -58,7 +58,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The number of threads of a worker: few, as a dozen workers run on one machine.
+/// The number of threads of a worker: few, because a dozen workers run on one machine.
 const THREADS: usize = 2;
 
 fn work(input: &mut impl BufRead) -> anyhow::Result<()> {
@@ -74,7 +74,7 @@ fn work(input: &mut impl BufRead) -> anyhow::Result<()> {
     let (finish, finishing) = watch::channel(false);
     let working = runtime.block_on(Working::start(work, ordered))?;
     let working = runtime.spawn(working.until_finished(finishing));
-    // This thread reads the orders, which blocks.
+    // Reading the orders blocks this thread.
     for line in input.lines() {
         let line = line?;
         if let Some(order) = CacheOrder::read(&line) {
@@ -116,7 +116,7 @@ struct Working {
 
 impl Working {
     /// Starts the client, and tasks: one for each part, two for the cache, one for each counter,
-    /// and one for the service. The ensemble may be down.
+    /// and one for the service. The ensemble need not be up.
     async fn start(work: Work, orders: watch::Receiver<CacheOrder>) -> anyhow::Result<Self> {
         let history = HistoryFile::append(&work.history, work.worker, work.life)
             .with_context(|| format!("cannot open the history {}", work.history.display()))?;

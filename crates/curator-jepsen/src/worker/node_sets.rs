@@ -60,7 +60,7 @@ impl NodeSet {
             transaction.set_data(&self.path, data, None)
         } else {
             // If another client has created the node since the read, the transaction fails. Only a
-            // violation can cause that.
+            // violation of the lock's exclusivity can cause that.
             transaction.create(&self.path, data, CreateMode::Persistent)
         }
     }

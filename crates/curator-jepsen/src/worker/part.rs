@@ -60,8 +60,8 @@ impl PartTask {
         })
     }
 
-    /// Acquires, works and releases repeatedly, until the worker must rest. A current hold is
-    /// completed and released.
+    /// Acquires, works and releases repeatedly, until the worker must rest. Completes and releases
+    /// a current hold first.
     pub(super) async fn run(mut self) {
         self.steps().await;
         self.lock.leave().await;
@@ -103,8 +103,8 @@ impl PartTask {
         }
     }
 
-    /// The timeouts of the next acquire: the one passed to it (zero means not to wait), and the
-    /// timeout that drops its future.
+    /// The timeouts of the next acquire: the timeout that is passed to the acquire (zero means no
+    /// waiting), and the timeout after which its future is dropped.
     fn next_timeouts(&mut self) -> (Duration, Duration) {
         let some = SHORT.mul_f64(self.random.f64());
         match self.random.u8(..20) {
@@ -199,7 +199,8 @@ impl PartTask {
     }
 }
 
-/// Acquires the lock once more, and records the result. Of a read-write lock, acquires this side.
+/// Acquires the lock once more, and records the result. For a read-write lock, `side` selects the
+/// side to acquire.
 async fn reenter(
     lock: &Lock,
     part: Part,

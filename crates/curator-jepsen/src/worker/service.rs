@@ -13,7 +13,7 @@ use super::Context;
 use super::history::now;
 use crate::history::{ALL_SERVICES, SERVICE, SERVICES, ServiceSeen, What};
 
-/// How often the registration and the caches are checked.
+/// The interval between checks of the registration and the caches.
 const PERIOD: Duration = Duration::from_millis(200);
 
 /// The task of a registered instance and of the caches of all instances.

@@ -92,7 +92,7 @@ impl Run {
         }
     }
 
-    /// The same, with a cache.
+    /// Like [`work`](Self::work), with a cache.
     pub(crate) fn work_with_cache(
         &self,
         worker: u32,

@@ -69,7 +69,7 @@ async fn the_cache_of_a_worker_equals_the_servers_tree_also_in_the_next_session(
         .unwrap();
     let mut workers = [worker];
     let first = look(&mut workers, &client, 0).await;
-    // The session of the client, and the second session for its caches.
+    // One session belongs to the client, the second one to its caches.
     let sessions = proxy.sessions();
     assert_eq!(sessions.len(), 2);
     for session in sessions {
@@ -147,8 +147,8 @@ async fn a_worker_continues_to_count_in_its_next_session() {
     let findings = check(&history, &run.store.stop().await);
     assert_eq!(findings.violations, []);
     assert_eq!(findings.counters.len(), 3);
-    // A counter can have one increment without a reply for each connection, also for one that the
-    // server refuses.
+    // A counter can have one increment without a reply for each connection, even for a connection
+    // that the server refuses.
     let most_unknown = findings
         .counters
         .values()
@@ -185,7 +185,7 @@ async fn workers_see_each_others_instances_also_after_a_lost_session() {
     for worker in [&mut first, &mut second] {
         worker.until(|history| inserted(history) == 2).await;
     }
-    // The session of the client: its caches use another one.
+    // The client reports one session. Its caches use another session.
     first.until(|history| sessions(history).len() == 1).await;
     let session = sessions(&first.history())[0];
     let credentials = proxy
@@ -285,7 +285,8 @@ async fn a_worker_at_rest_keeps_its_session_but_no_nodes_or_watches() {
         .await
         .unwrap();
     assert_eq!(lock_nodes(&client).await, [""; 0]);
-    // The watches end with their nodes, or by requests whose replies the client does not await.
+    // The watches are removed with their nodes, or by requests whose replies the client does not
+    // await.
     until(async || server.total_watch_count().await.unwrap() == 0).await;
     for worker in workers {
         let session = sessions(&worker.history()).pop().unwrap();

@@ -110,7 +110,7 @@ async fn all_writes_of_two_workers_are_kept_under_each_lock_in_each_variant() {
         sent.extend((proxy.handshakes() > 0).then_some(OpCode::CreateSession));
         sent
     };
-    // Exactly the requests whose replies `swallow-answers` swallows.
+    // The workers must send exactly the requests whose replies `swallow-answers` drops.
     let swallowed = BTreeSet::from(REQUESTS);
     for worker in &mut workers {
         let parts = &parts;

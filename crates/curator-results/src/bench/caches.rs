@@ -12,7 +12,7 @@ pub(super) const REMARK_ON_CACHES: &str = "In a table with the column `lag`, mem
                                            cache has all changes. `since handshake` is the time from the first handshake after \
                                            the connection was cut until the cache has all changes.";
 
-/// The table.
+/// Builds the table.
 pub(super) fn caches(environment: &EnvironmentResults) -> Table {
     table(environment, Kind::Cache, |case, results| {
         let operations = results.rounds.first().map_or(0, |round| round.operations) as f64;

@@ -83,7 +83,8 @@ pub struct Round {
     /// The number of operations: waiters of a crowd, nodes or changes of a cache, instances of a
     /// discovery.
     pub operations: u64,
-    /// The duration by the worker's clock; with several processes, of the slowest one.
+    /// The duration by the worker's clock; with several processes, the duration of the slowest
+    /// process.
     pub nanoseconds: u64,
     /// The processor time.
     pub processor: u64,
@@ -107,7 +108,7 @@ pub struct Round {
 pub struct Floor {
     /// The number of pairs of a create and a delete.
     pub operations: u64,
-    /// The time that they took.
+    /// The time that all pairs took.
     pub nanoseconds: u64,
 }
 
@@ -117,7 +118,7 @@ pub struct Floor {
 pub struct Crowd {
     /// The time until all tasks waited.
     pub queueing: u64,
-    /// The growth of the process's memory by then, compared with the holder alone.
+    /// The growth of the process's memory until all tasks waited, compared with the holder alone.
     pub memory: u64,
     /// Measured only if the case cuts the connection.
     pub reconnect: Option<Reconnect>,
@@ -138,7 +139,8 @@ pub struct Reconnect {
 pub struct Cache {
     /// The time until the cache contained all nodes.
     pub loading: u64,
-    /// The growth of the process's memory by then, since before the cache was opened.
+    /// The growth of the process's memory from before the cache was opened until the cache
+    /// contained all nodes.
     pub memory: u64,
     /// The growth of the used heap by the end, after a garbage collection, if the worker reports
     /// it.

@@ -12,8 +12,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// `None` without values. The median of an even number of values is the mean of the two in the
-    /// middle.
+    /// `None` without values. The median of an even number of values is the mean of the two middle
+    /// values.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
@@ -29,7 +29,7 @@ impl Spread {
         })
     }
 
-    /// The spread of the inverse of each value: of rates, if these are times.
+    /// The spread of the inverse of each value: for example, rates from times.
     #[must_use]
     pub fn inverse(self) -> Self {
         Self {

@@ -83,7 +83,7 @@ pub fn markdown(document: &Document) -> String {
     text
 }
 
-/// The table of cases that repeat an operation for a time. Each number is for one operation.
+/// The table of cases that repeat an operation for a given time. Each number is for one operation.
 fn timed(environment: &EnvironmentResults) -> Table {
     table(environment, Kind::Timed, |case, results| {
         let time = results.time();
@@ -165,9 +165,9 @@ fn crowds(environment: &EnvironmentResults) -> Table {
 }
 
 /// The baseline of a case: the time of a create and a delete of a node or, for a hand-over, of a
-/// delete and its event. The first of these that exists: measured in the case with the same client,
-/// in the case with ours, in the baseline case with the same client, in the baseline case with
-/// ours. `None` for a counter, which creates no node.
+/// delete and its event. Uses the first of these measurements that exists: in the case by the same
+/// client, in the case by our client, in the baseline case by the same client, in the baseline case
+/// by our client. `None` for a counter, which creates no node.
 fn floor(environment: &EnvironmentResults, case: &CaseResults, peer: Peer) -> Option<f64> {
     if case.name.starts_with("increment-") {
         return None;
@@ -191,8 +191,8 @@ fn counts_per_operation(counts: Option<&Counts>, kind: Kind) -> [String; 4] {
     };
     let each = |count: u64| number(counts.per_operation(count));
     let round_trips = counts.round_trips.map_or_else(|| NOTHING.to_owned(), each);
-    // With several processes on one counter, each further attempt sends a `sync`; the probes are
-    // few in comparison.
+    // With several processes on one counter, each further attempt sends a `sync`, so these are
+    // counted, too; the lease probes are few in comparison.
     let processes_contend = kind == Kind::Timed && counts.round_trips.is_none();
     let requests = if processes_contend {
         counts.requests.values().sum()

@@ -1,5 +1,5 @@
-//! The results of runs under faults. [`Summary`] contains the numbers of several runs, and makes
-//! the tables.
+//! The results of runs under faults. [`Summary`] contains the numbers of several runs, and builds
+//! their tables.
 //!
 //! In JSON, some numbers are omitted if they are 0, because the oldest results do not contain them.
 
@@ -80,7 +80,7 @@ pub struct Terms {
 /// client did not recover, and is worse than any time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// The median. For an even number of times, it is the lower of the two in the middle.
+    /// The median. For an even number of times, it is the lower of the two middle values.
     pub median: Option<f64>,
     /// The worst.
     pub worst: Option<f64>,
@@ -177,11 +177,11 @@ added_up! {
         pub acknowledged: u64,
         /// Acknowledged writes that are not in the final set.
         pub lost: u64,
-        /// Lost writes explained by a late write of a process that the run had stopped. This number
+        /// Lost writes explained by a late write of a process that the run had stopped. This field
         /// and the next two are counted for the guarded variant only.
         pub stopped: u64,
-        /// Lost writes explained by another late write: its process was not scheduled in time,
-        /// though the run had not stopped it.
+        /// Lost writes explained by a late write of a process that was not scheduled on time,
+        /// although the run had not stopped it.
         pub late: u64,
         /// Lost writes explained by a write after an operator's delete of the lock's node.
         pub deleted: u64,
@@ -195,7 +195,7 @@ added_up! {
         /// the hold was certainly valid.
         #[serde(skip_serializing_if = "is_zero")]
         pub reread: u64,
-        /// Such reads that differed from the earlier read.
+        /// Rereads that differed from the earlier read.
         pub changed: u64,
         /// Holds that were found lost before their guards' `valid_until()`, although no operator
         /// had deleted their nodes.
@@ -254,10 +254,10 @@ pub struct ServiceTally {
     /// How often the instances of a current cache were read.
     pub looks: u64,
     /// How often such a read returned an instance whose session had ended longer ago than the
-    /// bound.
+    /// checker permits.
     pub dead: u64,
-    /// For how many nanoseconds, at most, an instance was returned after the certain end of its
-    /// session.
+    /// The longest time, in nanoseconds, from the certain end of an instance's session to a read
+    /// that returned the instance.
     #[serde(skip_serializing_if = "is_zero")]
     pub longest: u64,
 }
@@ -282,7 +282,7 @@ added_up! {
         /// The value minus the number of increments that can have been applied, if that is
         /// positive.
         pub twice: u64,
-        /// Acknowledged increments that returned the same value as another one.
+        /// Acknowledged increments that returned the same value as another increment.
         pub same_value: u64,
     }
 }
@@ -300,14 +300,14 @@ added_up! {
         pub nodes: usize,
         /// How often the replay of a stream differed from the content of its cache.
         pub streams: usize,
-        /// How often a cache did not report its content, was not current in time, or its stream did
-        /// not report that it is.
+        /// How often a cache did not report its content, was not current on time, or its stream did
+        /// not report that the cache was current.
         pub silent: usize,
         /// Events of the streams of the caches.
         pub events: usize,
-        /// States that were older than an earlier reported one.
+        /// States that were older than a state reported earlier.
         pub backwards: usize,
-        /// Events that were inconsistent with the earlier ones.
+        /// Events that were inconsistent with earlier events.
         pub misfits: usize,
         /// How often a stream has skipped events.
         pub resyncs: usize,

@@ -1,4 +1,5 @@
-//! Streams and contents of caches: each rule with a planted violation, and the same without it.
+//! Streams and contents of caches: histories that violate each rule, and the same histories without
+//! the violation.
 
 use super::story::Story;
 use crate::checker::{CacheAftermath, CacheTally, Kind};
@@ -241,7 +242,7 @@ fn a_cache_or_stream_that_stays_stale_after_an_outage_is_found() {
         .assert_clean();
     interrupted().cache(50, state("ended")).assert_clean();
     // The stream of the slow consumer has no states, so the staleness is reported once, with the
-    // fast consumer's.
+    // stream of the fast consumer.
     looked(begun(), Some(false)).assert_clean();
     assert_finds(
         looked(stale().cache(21, state("current")), Some(true)),
@@ -272,7 +273,7 @@ fn a_caught_up_cache_without_its_clients_writes_is_found() {
         deleted: deleted.iter().map(|it| path(it)).collect(),
         error: None,
     };
-    // `/b` was set by 9, between 20 and 22.
+    // Transaction 9 set `/b`, between the times 20 and 22.
     let set = || {
         begun()
             .cache(20, writing(1, &[]))

@@ -1,4 +1,4 @@
-//! Counters: each rule with a planted violation, and the same without it.
+//! Counters: histories that violate each rule, and the same histories without the violation.
 
 use std::collections::BTreeMap;
 

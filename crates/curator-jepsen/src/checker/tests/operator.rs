@@ -8,7 +8,7 @@ use crate::history::{DELETE_NODES, Outcome, Phase, What};
 const MS: u64 = 1_000_000;
 
 /// A guard of a client with a session timeout of 10 ms, whose node is deleted at 100 ms. The guard
-/// stays valid for `time` after that.
+/// stays valid for `time` after the delete.
 fn valid_for(part: &'static str, time: u64) -> Story {
     let story = Story::of(part)
         .client(0)

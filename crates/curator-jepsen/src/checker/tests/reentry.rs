@@ -129,7 +129,7 @@ fn the_holder_of_the_write_lock_enters_the_read_lock() {
         [Kind::Reentry],
         "the owner held the lock, but could not re-enter"
     );
-    // Another writer can acquire only after both are released.
+    // Another writer can acquire the lock only after both holds are released.
     let both = writer()
         .enters_beside(20, 1)
         .valid(35)

@@ -1,4 +1,5 @@
-//! Instances of services: each rule with a planted violation, and the same without it.
+//! Instances of services: histories that violate each rule, and the same histories without the
+//! violation.
 
 use super::story::Story;
 use crate::checker::{Kind, ServiceTally};

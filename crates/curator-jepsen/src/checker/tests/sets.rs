@@ -111,7 +111,7 @@ fn updates_lost_to_late_writes_of_a_stopped_client_are_counted_separately() {
         ),
         (1, 0, 1)
     );
-    // The late write may also be the lost one.
+    // The late write itself may also be lost.
     let late_is_lost = stopped_writer("mutex-guarded", 25).ends_with(&["b"]);
     late_is_lost.assert_clean();
     assert_eq!(part(&late_is_lost).late, 1);
@@ -134,7 +134,7 @@ fn a_late_write_does_not_explain_an_update_lost_before_its_hold() {
         "`a` was written by then"
     );
     assert!(!late(16).kinds().contains(&Kind::LostUpdate));
-    // The same with an operator's delete.
+    // A write after an operator's delete does not explain such an update either.
     let struck = |acquired| {
         two_writers("mutex-guarded")
             .client(2)
@@ -150,7 +150,7 @@ fn a_late_write_does_not_explain_an_update_lost_before_its_hold() {
 
 #[test]
 fn the_time_of_its_reply_decides_whether_a_write_is_late() {
-    // In all of these, the write was recorded after the promise had ended.
+    // In all of these histories, the write was recorded after the promise had ended.
     let answered = |at| {
         stopped_writer("mutex-guarded", 25)
             .answered(at)
@@ -202,7 +202,7 @@ fn a_stop_without_a_late_write_does_not_explain_a_lost_update() {
 
 #[test]
 fn updates_lost_after_an_operators_delete_are_counted_separately() {
-    // The first holder writes although its node is gone, which it has not noticed yet.
+    // The first holder writes because it has not yet noticed that its node was deleted.
     let story = Story::of("mutex-guarded")
         .client(0)
         .acquires(10, [mutex(1)])

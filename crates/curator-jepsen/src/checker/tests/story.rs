@@ -22,14 +22,14 @@ pub(crate) struct Story {
     pub(crate) sets: FinalSets,
 }
 
-/// The lock of a story.
+/// The path of a story's lock.
 pub(crate) const LOCK: &str = "/jepsen/lock";
 
 pub(crate) fn mutex(number: i64) -> Claim {
     on(LOCK, number)
 }
 
-/// One path of a multi-lock.
+/// A claim on one path of a multi-lock.
 pub(crate) fn on(path: &str, number: i64) -> Claim {
     Claim {
         resource: path.to_owned(),
@@ -54,7 +54,7 @@ pub(crate) fn read(number: i64) -> Claim {
     }
 }
 
-/// Some of three leases.
+/// A claim on `weight` of three leases.
 pub(crate) fn leases(weight: u32, token: i64) -> Claim {
     Claim {
         weight,
@@ -81,20 +81,20 @@ impl Story {
         }
     }
 
-    /// The following events are of this client; the next hold is of its owner `task`.
+    /// The following events belong to this client, and the next hold to its owner `task`.
     pub(crate) fn client(mut self, worker: u32) -> Self {
         (self.worker, self.session, self.owner) =
             (worker, i64::from(worker) + 100, "task".to_owned());
         self
     }
 
-    /// The next hold is of this owner of the same client.
+    /// The next hold belongs to this owner of the same client.
     pub(crate) fn owner(mut self, owner: &str) -> Self {
         self.owner = owner.to_owned();
         self
     }
 
-    /// The following events are about this hold again.
+    /// The following events concern this hold again.
     pub(crate) fn hold(mut self, number: usize) -> Self {
         (self.hold, self.worker) = (number as HoldId, self.holds[number - 1]);
         self
@@ -104,7 +104,7 @@ impl Story {
         self.acquired(at - 1, at, claims.to_vec(), false, None)
     }
 
-    /// Acquires at `at`, requested at `asked`.
+    /// Requests the lock at `asked`, and acquires it at `at`.
     pub(crate) fn asks_and_acquires<const N: usize>(
         self,
         asked: u64,
@@ -252,7 +252,8 @@ impl Story {
         )
     }
 
-    /// Sets the time of the reply to the last write, which was before its event.
+    /// Sets the time of the reply to the last write. By default, it is the time of the write's
+    /// event.
     pub(crate) fn answered(mut self, time: u64) -> Self {
         if let Some(Event {
             what: What::Wrote { answered, .. },
@@ -318,7 +319,7 @@ impl Story {
         )
     }
 
-    /// An event of the story's part, which must be a cache, by the current client.
+    /// Adds an event of the story's part, which must be a cache, by the current client.
     pub(crate) fn cache(self, at: u64, seen: CacheSeen) -> Self {
         let part = self.part.to_owned();
         self.event(at, What::Cache { part, seen })
@@ -366,7 +367,7 @@ impl Story {
         self
     }
 
-    /// The elements of the set at the end.
+    /// Sets the elements of the final set.
     pub(crate) fn ends_with(mut self, elements: &[&str]) -> Self {
         self.sets.insert(
             "set".to_owned(),

@@ -101,7 +101,7 @@ fn overlapping_terms_after_an_operators_delete_are_counted_separately() {
         ),
         (0, 1)
     );
-    // The leader whose node was deleted had stopped in time.
+    // The leader whose node was deleted had stopped leading before the next term began.
     let stopped = strikes(two(PART, 120), DELETE_NODES, 5, 150).operator_deletes(90, 1, 0);
     assert_eq!(stopped.findings().parts[PART].held_without_node, 0);
     // Locks are counted in the same way.
