@@ -13,7 +13,8 @@ use crate::peer::Peer;
 use crate::run::Options;
 use crate::worker::Client;
 
-/// Measures the locks and caches of several ZooKeeper clients on the same servers, in turns.
+/// Measures the locks and caches of several ZooKeeper clients, which take turns on the same
+/// servers.
 #[derive(Debug, Parser)]
 #[command(
     name = "curator-bench",

@@ -17,7 +17,7 @@ pub(crate) struct Case {
     /// The number of worker processes of a peer that run the case concurrently. All get the same
     /// request.
     pub(crate) processes: usize,
-    /// The workload, without a path and without a time.
+    /// The workload, without a path and without a duration.
     pub(crate) workload: Workload,
 }
 
@@ -148,8 +148,8 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
             ..workload(Operation::Reconnect, Lock::Mutex)
         },
     ));
-    // The crowds are the last lock cases, because their many long lists of children can crash a
-    // server.
+    // The largest crowds are the last lock cases, because their many long lists of children can
+    // crash a server.
     cases.extend(crowds(many));
     cases.extend(caches(quick));
     cases.extend(counters(sessions(COUNTING)));

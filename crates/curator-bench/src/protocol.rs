@@ -144,7 +144,8 @@ pub(crate) enum Reply {
 pub(crate) struct Done {
     pub(crate) operations: u64,
     pub(crate) nanoseconds: u64,
-    /// The growth of the heap by the cache, in bytes, if the worker's garbage collector reports it.
+    /// The heap growth that the cache causes, in bytes, if the worker's garbage collector reports
+    /// it.
     pub(crate) heap: Option<u64>,
 }
 

@@ -36,7 +36,7 @@ const MANY_NODES: usize = 100_000;
 /// The time until a server has deleted the nodes of a client that was killed.
 const NODES_DELETED: Duration = SESSION_TIMEOUT.saturating_add(Duration::from_secs(2));
 /// How long all processes of a case may take to start. 64 Java virtual machines on two cores need
-/// most of it.
+/// most of this time.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A client has exceeded its limit.

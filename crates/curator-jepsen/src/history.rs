@@ -68,7 +68,8 @@ pub type HoldId = u64;
 /// The name of the nemesis that deletes nodes of locks. It does not disturb any connection.
 pub const DELETE_NODES: &str = "delete-nodes";
 
-/// The `worker` of the conductor's events, about servers, networks and clients.
+/// The `worker` of the conductor's events, which concern servers, networks and clients. The
+/// conductor is the process `curator-jepsen run`.
 pub const CONDUCTOR: u32 = u32::MAX;
 
 /// The phase of a nemesis.

@@ -8,10 +8,10 @@
 //!
 //! Each rule assumes that a hold claims its lock only for a *certain* time:
 //!
-//! - It begins when the acquire has returned (`Acquired`, with a time read after the return), if
-//!   `is_valid()` was true at least once later. A session that is alive later has been alive
-//!   throughout, and a deleted node never reappears, so the hold owned the lock at every moment
-//!   between.
+//! - The certain time begins when the acquire has returned (`Acquired`, with a time read after the
+//!   return), if `is_valid()` was true at least once later. A session that is alive later has been
+//!   alive throughout, and a deleted node never reappears, so the hold owned the lock at every
+//!   moment between.
 //! - It ends before `is_valid()` last returned true: at the `before` of the last
 //!   [`Valid`](crate::history::What::Valid), a time read before the call. It ends earlier if the
 //!   owner started to release the lock (`Releasing`, with a time read before the release), or if an

@@ -7,8 +7,8 @@ use super::findings::{HoldKey, Kind, Violation, variant};
 use super::run::{Claim, Deletion, Hold, Period, Run};
 use crate::work::Variant;
 
-/// Records the holds that an operator may have ended, and the holds that have certainly lost a
-/// node.
+/// Records the *struck* holds, which an operator may have ended, and the holds that have certainly
+/// lost a node.
 ///
 /// A hold's place is the number of its node in the queue; for leases the token is used. So the
 /// number of a deleted node identifies its hold, with one exception: the read node of a writer

@@ -76,7 +76,7 @@ pub(crate) struct Claim {
     pub(crate) place: Option<i64>,
 }
 
-/// A read of a set by a reader.
+/// A read of a set by a reader: see [`What::Read`](crate::history::What::Read).
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) set: Arc<str>,
@@ -86,7 +86,7 @@ pub(crate) struct Reading {
     pub(crate) digest: u64,
 }
 
-/// A write to a set.
+/// A write to a set: see [`What::Wrote`](crate::history::What::Wrote).
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) key: HoldKey,
@@ -106,7 +106,8 @@ pub(crate) struct Period {
     pub(crate) to: u64,
 }
 
-/// A node of a lock that an operator has deleted.
+/// A node of a lock that an operator has deleted: see
+/// [`What::Deleted`](crate::history::What::Deleted).
 #[derive(Debug)]
 pub(crate) struct Deletion {
     pub(crate) node: String,

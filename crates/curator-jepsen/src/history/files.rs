@@ -120,7 +120,7 @@ impl Ord for Next {
     }
 }
 
-/// One file.
+/// The lines of one file.
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,

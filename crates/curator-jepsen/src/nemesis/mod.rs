@@ -1,8 +1,8 @@
 //! The nemeses, by their names: each injects a fault, and heals it.
 //!
 //! Each nemesis injects one kind of fault for one to two session timeouts, unless its description
-//! states otherwise. The seed determines its actions and its victims. The word "nemesis" is
-//! Jepsen's.
+//! states otherwise. The seed determines its actions and its victims. A *strike* is one activation
+//! of a nemesis, or of two nemeses at once. The word "nemesis" is Jepsen's.
 
 mod strike;
 

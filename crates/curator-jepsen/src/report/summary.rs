@@ -10,8 +10,8 @@ use super::{LeftoverCounts, Leftovers, Recovery, Report};
 use crate::checker::{Aftermath, leaders, part};
 use crate::work::Variant;
 
-/// The name for the total of a nemesis. All pairs share one name, as there
-/// are too many pairs.
+/// The name under which the numbers of a nemesis are added up. All pairs of nemeses share one name,
+/// because there are too many pairs.
 #[must_use]
 pub fn kind(nemesis: &str) -> &str {
     if nemesis.contains(" + ") {

@@ -32,7 +32,8 @@ use crate::work::Part;
 pub struct Options {
     /// The participants.
     pub cast: Cast,
-    /// For how long nemeses strike. The run takes longer, as it also starts and ends all processes.
+    /// For how long faults are injected. The run takes longer, as it also starts and ends all
+    /// processes.
     pub duration: Duration,
     /// The nemeses.
     pub nemeses: Vec<Choice>,

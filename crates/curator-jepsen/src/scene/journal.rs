@@ -116,7 +116,7 @@ pub(crate) struct Followed {
     read: u64,
     /// The latest session of each of its ZooKeeper clients: a peer's process may have several.
     sessions: BTreeMap<Option<String>, i64>,
-    /// Whether the client rests.
+    /// Whether the client has recorded `Resting`.
     pub(crate) rests: bool,
     /// The number of the last comparison of caches that the client has paused its writes for.
     pub(crate) quiet: Option<u32>,
@@ -264,7 +264,7 @@ impl Followed {
     }
 }
 
-/// Filters the few relevant lines, so that the others need not be parsed.
+/// Whether the line may contain a relevant event. Most lines do not, and need not be parsed.
 fn may_be_relevant(line: &str) -> bool {
     [
         "acquired",

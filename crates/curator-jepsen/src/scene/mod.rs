@@ -33,7 +33,7 @@ pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_millis(4000);
 
 /// A twentieth of the session timeout.
 const TICK: Duration = Duration::from_millis(200);
-/// After how many ticks without messages members of the ensemble drop each other: a
+/// The number of ticks without messages after which members of the ensemble drop each other: a
 /// quarter of the session timeout.
 const SYNC_LIMIT: u32 = 5;
 /// The number of ticks that a leader waits for followers, and followers for a leader. A failed
@@ -223,8 +223,8 @@ impl Scene {
         chosen
     }
 
-    /// The parts of our clients that have made no progress since the mark, with the client's
-    /// number.
+    /// The parts of our clients that have made no progress since the mark, each with the number of
+    /// its client.
     pub(crate) fn idle(&self) -> Vec<(u32, String)> {
         let mut progress = self.journal.progress();
         progress.read();

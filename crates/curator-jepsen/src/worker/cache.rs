@@ -55,7 +55,7 @@ impl CacheTask {
         })
     }
 
-    /// Runs until the conductor requests rest. Then closes the cache.
+    /// Runs until the conductor sends `rest`. Then closes the cache.
     pub(super) async fn run(mut self) {
         let mut ticks = interval(SLOW);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -52,7 +52,7 @@ impl CacheWriter {
         }
     }
 
-    /// Runs until the conductor requests rest. Then drops a write in progress.
+    /// Runs until the conductor sends `rest`. Then drops a write in progress.
     pub(super) async fn run(mut self) {
         let context = self.context.clone();
         let mut orders = self.context.orders.clone();
@@ -301,7 +301,7 @@ impl CacheWriter {
     }
 }
 
-/// The nodes that a transaction has created or set, with its number.
+/// The nodes that a transaction has created or set, with the number of the transaction.
 fn written(paths: &[&str], results: &[TransactionResult]) -> Vec<(String, i64)> {
     paths
         .iter()

@@ -41,7 +41,7 @@ impl CounterTask {
         })
     }
 
-    /// Runs until the conductor requests rest. Then drops an increment in progress.
+    /// Runs until the conductor sends `rest`. Then drops an increment in progress.
     pub(super) async fn run(mut self) {
         let context = self.context.clone();
         let counting = async {

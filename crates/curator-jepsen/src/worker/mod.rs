@@ -96,7 +96,7 @@ struct Context {
 }
 
 impl Context {
-    /// Waits until the conductor requests rest. Also returns when the sender of the orders is
+    /// Waits until the conductor sends `rest`. Also returns when the sender of the orders is
     /// dropped.
     async fn rests(&self) {
         drop(

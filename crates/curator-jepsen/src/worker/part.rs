@@ -60,8 +60,8 @@ impl PartTask {
         })
     }
 
-    /// Acquires, works and releases repeatedly, until the worker must rest. Completes and releases
-    /// a current hold first.
+    /// Acquires, works and releases repeatedly, until the conductor sends `rest`. Completes and
+    /// releases a current hold first.
     pub(super) async fn run(mut self) {
         self.steps().await;
         self.lock.leave().await;

@@ -39,8 +39,7 @@ impl ServiceTask {
         })
     }
 
-    /// Runs until the conductor requests rest. Then deregisters the instance, and closes the
-    /// caches.
+    /// Runs until the conductor sends `rest`. Then deregisters the instance, and closes the caches.
     pub(super) async fn run(self) {
         let Self {
             context,

@@ -44,7 +44,7 @@ fn has_reentries(history: &[Event]) -> bool {
         && has(rw, 1, true)
 }
 
-/// The claims of each kind of lock, in any variant: a path, its weight and its capacity.
+/// The claims of each kind of lock, in any variant: a path, a weight and a capacity.
 fn claims(history: &[Event]) -> BTreeSet<(String, u32, u32)> {
     history
         .iter()
