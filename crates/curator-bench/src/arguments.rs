@@ -81,7 +81,7 @@ pub(crate) struct RunArguments {
     /// The number of rounds: in each, every client runs the case once.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// How long a client runs a case in one round, if the case has no other end.
+    /// How long a client runs a case in one round, if the case does not end by itself.
     #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
     seconds: f64,
     /// How long a client may take in one round. A client that takes longer is stopped, and has a

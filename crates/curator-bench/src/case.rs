@@ -14,8 +14,8 @@ use crate::tree::CHANGES;
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) name: String,
-    /// The number of worker processes of a peer that run the case concurrently. All get the same
-    /// request.
+    /// The number of worker processes of a peer that run the case concurrently. All processes get
+    /// the same request.
     pub(crate) processes: usize,
     /// The workload, without a path and without a duration.
     pub(crate) workload: Workload,

@@ -202,8 +202,8 @@ impl Environment {
         Ok(proxy)
     }
 
-    /// The trees on these servers. The client that creates and changes them connects without the
-    /// delay.
+    /// The trees on these servers. The client that creates and changes the trees connects without
+    /// the delay.
     pub(crate) async fn trees(&self) -> anyhow::Result<Arc<Trees>> {
         let server = self.server().to_string();
         self.trees
@@ -254,8 +254,8 @@ fn file_system(directory: &Path) -> String {
         .to_owned()
 }
 
-/// The kind of the mount with the longest path that contains the directory; of two with the same
-/// path, the later one.
+/// The kind of the mount with the longest path that contains the directory; of two mounts with the
+/// same path, the later one.
 fn kind_of<'a>(mounts: &'a str, directory: &Path) -> Option<&'a str> {
     mounts
         .lines()

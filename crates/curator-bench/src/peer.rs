@@ -90,8 +90,8 @@ pub(crate) fn command(peer: Peer, program: &Path, prepared: &Prepared) -> anyhow
 /// The workspace this program was built in.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Reads the locations from the environment; for missing ones, runs `cargo xtask`, which finds or
-/// fetches the peer. If that fails, the error is printed, and the other peers are measured
+/// Reads the locations from the environment; for missing locations, runs `cargo xtask`, which finds
+/// or fetches the peer. If that fails, the error is printed, and the other peers are measured
 /// nevertheless.
 pub(crate) fn prepare(peers: &[Peer], needs_servers: bool) -> anyhow::Result<Prepared> {
     let mut prepared = Prepared::default();

@@ -96,8 +96,8 @@ impl Process {
         }
     }
 
-    /// The content of the worker's next reply. `content` returns `None` for any other reply than
-    /// the one with this name, which is an error.
+    /// The content of the worker's next reply. `content` must return `None` for a reply that is not
+    /// `name`. Such a reply is an error.
     pub(crate) async fn expect_reply<T>(
         &mut self,
         name: &'static str,

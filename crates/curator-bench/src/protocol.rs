@@ -25,7 +25,7 @@ pub(crate) enum Operation {
     Cycle,
     /// One task repeatedly re-enters a lock that it holds.
     Reentry,
-    /// Tasks of one session repeatedly acquire and release a lock, each a separate one.
+    /// Each of several tasks of one session repeatedly acquires and releases a separate lock.
     Distinct,
     /// A task in each session repeatedly acquires and releases the same lock.
     Handover,

@@ -176,7 +176,7 @@ impl Runner {
         Ok(all)
     }
 
-    /// When the processes start, in milliseconds since 1970; `None` if there is only one.
+    /// When the processes start, in milliseconds since 1970; `None` if there is only one process.
     fn common_start(&self) -> Option<u64> {
         let number = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
         let start =
@@ -201,7 +201,7 @@ impl Runner {
         {
             crowd.reconnect = Some(tokio::select! {
                 reconnect = reconnect(proxy) => reconnect,
-                // A reply here can only be an error.
+                // A worker replies here only if it has failed.
                 reply = process.reply() => {
                     return Err(reply.map_or_else(|error| error, |reply| reply.instead_of("no reply")));
                 }

@@ -81,8 +81,8 @@ impl Trees {
         Ok(())
     }
 
-    /// Changes `marked` leaves [`CHANGES`] times, in rounds over all of them, in one pipeline. The
-    /// data of each leaf's last change begin with the mark.
+    /// Changes `marked` leaves [`CHANGES`] times, in rounds over all these leaves, in one pipeline.
+    /// The data of each leaf's last change begin with the mark.
     pub(crate) async fn storm(&self, nodes: usize, marked: usize, mark: u64) -> anyhow::Result<()> {
         let leaves = spread(nodes, marked);
         let mut changes = Vec::with_capacity(leaves.len() * CHANGES);

@@ -38,7 +38,7 @@ pub struct Work {
     /// The longest wait between reading a set and writing it back, in milliseconds.
     pub think_ms: u64,
     /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC` in nanoseconds, for languages that can read only
-    /// the latter.
+    /// `CLOCK_MONOTONIC`.
     pub boottime_offset: i64,
     /// The parts of the work, each for a separate task.
     pub parts: Vec<Part>,

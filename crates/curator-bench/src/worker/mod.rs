@@ -29,7 +29,7 @@ pub(crate) enum Client {
     ZookeeperClient,
 }
 
-/// Serves the requests of standard input until it ends.
+/// Serves the requests from standard input until the input ends.
 pub(crate) fn run(client: Client, connect: &str, session_timeout: Duration) -> ExitCode {
     let served = Runtime::new()
         .map_err(Failure::from)

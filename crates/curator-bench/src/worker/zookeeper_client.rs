@@ -105,8 +105,8 @@ impl BenchLock for ClientLock {
     }
 
     async fn unlock(guard: OwnedLockClient) -> Result<(), Failure> {
-        // A drop is the only way to release the lock. It deletes the node in the background, which
-        // cannot be awaited.
+        // A drop is the only way to release the lock. The drop deletes the node in the background,
+        // which cannot be awaited.
         drop(guard);
         Ok(())
     }

@@ -49,7 +49,7 @@ pub(crate) struct Strike<'a> {
 }
 
 impl<'a> Strike<'a> {
-    /// All random choices follow from the seed.
+    /// Prepares a strike. All its random choices follow from the seed.
     pub(crate) fn new(scene: &'a Scene, nemesis: Nemesis, seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
         Self {
@@ -184,7 +184,7 @@ impl Strike<'_> {
         Ok(member.resume()?)
     }
 
-    /// Cuts the server off from the others, while clients can still reach all of them.
+    /// Cuts a server off from the other servers. Clients can still reach all servers.
     async fn isolate(&mut self) -> anyhow::Result<()> {
         let member = self.begin_with_server().await?;
         self.scene.cluster.isolate(member)?;
@@ -362,9 +362,9 @@ impl Strike<'_> {
             sleep(self.between(50, 500)).await;
         }
         proxies(&victims).for_each(FaultProxy::disarm);
-        // TCP never loses a single reply on an open connection. Such a loss can make
-        // `zookeeper-client` lose track of a watch, which the server would keep until the
-        // connection ends (docs/upstream.md).
+        // The connections are cut, because TCP never loses a single reply on an open connection:
+        // such a loss can make `zookeeper-client` lose track of a watch, which the server would
+        // keep until the connection ends (docs/upstream.md).
         proxies(&victims).for_each(FaultProxy::cut);
         self.scene.check()
     }

@@ -10,8 +10,9 @@ use crate::history::{CONDUCTOR, Claim, Event, Outcome, Phase, What, seconds};
 pub struct Shown {
     /// The violation.
     pub violation: Violation,
-    /// The events of its holds, and the conductor's events at about that time, in the order of
-    /// time. Of the samples of a hold's validity, only the first and the last are shown.
+    /// The events of the violation's holds, and the conductor's events at about the time of the
+    /// violation, in the order of time. Of the samples of a hold's validity, only the first and the
+    /// last are shown.
     pub events: Vec<Event>,
 }
 
@@ -19,7 +20,7 @@ pub struct Shown {
 const SHOWN: usize = 5;
 
 /// The conductor's events are shown from this many nanoseconds before a violation until a tenth of
-/// this time after it.
+/// this time after the violation.
 const BEFORE: u64 = 10_000_000_000;
 
 /// Collects the events around the first violations of each kind.

@@ -19,11 +19,11 @@ const UNOWNED: Duration = SESSION_TIMEOUT.saturating_add(SLACK);
 /// Then waits until the servers keep no nodes and watches of sessions that no running client has
 /// reported.
 ///
-/// These are first counted one session timeout after the call, and then repeatedly until none is
-/// left or one of the sessions is orphaned: no running client reports it for a session timeout and
-/// a little more. One count proves nothing: a killed client may only just have started again, and
-/// reports its session only after it has created the session. Under load, a single count takes
-/// seconds.
+/// The nodes and watches are first counted one session timeout after the call, and then repeatedly
+/// until none is left or one of the sessions is orphaned: no running client reports it for a
+/// session timeout and a little more. One count proves nothing: a killed client may only just have
+/// started again, and reports its session only after it has created the session. Under load, a
+/// single count takes seconds.
 ///
 /// # Errors
 ///

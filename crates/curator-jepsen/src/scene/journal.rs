@@ -114,13 +114,15 @@ pub(crate) struct Followed {
     path: PathBuf,
     /// The number of bytes that have been read, in complete lines.
     read: u64,
-    /// The latest session of each of its ZooKeeper clients: a peer's process may have several.
+    /// The latest session of each ZooKeeper client in the process: a peer's process may have
+    /// several.
     sessions: BTreeMap<Option<String>, i64>,
     /// Whether the client has recorded `Resting`.
     pub(crate) rests: bool,
     /// The number of the last comparison of caches that the client has paused its writes for.
     pub(crate) quiet: Option<u32>,
-    /// The number of the last comparison that it has reported the content of its caches for.
+    /// The number of the last comparison that the client has reported the content of its caches
+    /// for.
     pub(crate) looked: Option<u32>,
     /// Why the close of the client was not confirmed.
     pub(crate) unclosed: Option<String>,
@@ -136,7 +138,7 @@ impl Progress {
         self.followed.insert(client, followed);
     }
 
-    /// Sets the mark: progress is counted from this time on, which must not be before the last
+    /// Sets the mark: only progress after this time counts. The time must not be before the last
     /// [`read`](Self::read).
     pub(crate) fn mark(&mut self, at: u64) {
         self.mark = at;
@@ -236,7 +238,7 @@ impl Progress {
             .flat_map(|followed| followed.sessions.values().copied())
     }
 
-    /// The current life of a client.
+    /// The history of a client's current life, as far as it has been read.
     pub(crate) fn followed(&self, client: u32) -> Option<&Followed> {
         self.followed.get(&client)
     }

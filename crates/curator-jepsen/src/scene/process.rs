@@ -135,7 +135,8 @@ impl Drop for Process {
 
 /// Replaces this process with another program. The program is killed (SIGKILL) when the thread that
 /// started this process ends, at the latest with the process `parent`, which the thread belongs to.
-/// It is killed even while it is stopped (SIGSTOP). Returns only if the program cannot be executed.
+/// The program is killed even while it is stopped (SIGSTOP). Returns only if the program cannot be
+/// executed.
 ///
 /// Works on Linux only. On other systems, the program is not killed.
 pub fn exec_tied(parent: u32, command: &mut Command) -> io::Error {

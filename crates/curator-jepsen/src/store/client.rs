@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use super::{Answer, Request};
 
-/// A client of the store, with one request at a time. It connects on demand.
+/// A client of the store, with one request at a time. Connects on demand.
 #[derive(Debug)]
 pub struct StoreClient {
     address: String,

@@ -1,9 +1,9 @@
 //! The store that workers write to: sets of strings, in the memory of the process that conducts a
 //! run.
 //!
-//! It behaves like a store behind a lock: it applies requests one at a time, and compares fencing
-//! tokens, if they are sent. No nemesis affects it, and it loses no write. So an update is lost
-//! only if a client wrote without the lock.
+//! The store behaves like a store behind a lock: it applies requests one at a time, and compares
+//! fencing tokens, if they are sent. No nemesis affects it, and it loses no write. So an update is
+//! lost only if a client wrote without the lock.
 //!
 //! Workers send requests over TCP: each request and each reply is one line of JSON. The store keeps
 //! sets of strings, and for each set the highest fencing token that it has received.

@@ -79,7 +79,8 @@ impl Held {
     /// Runs some work, and drops it when one of the guards, or the term, is lost.
     pub(super) async fn run(&self, work: impl Future<Output = ()> + Send) {
         let mut work: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(work);
-        // Each guard watches its node. The sampler records a loss.
+        // The calls of `run` are nested, because each guard watches only its own node. Their
+        // results are dropped, because the sampler records a loss.
         for guard in self.guards() {
             work = Box::pin(async move { drop(guard.run(work).await) });
         }
@@ -157,7 +158,7 @@ impl Guarded {
     ///
     /// A hold is short, and would usually end before the guard has to report a deleted node. So in
     /// the guarded variant, a hold whose node was deleted lasts until the guard reports the loss,
-    /// or for several session timeouts. This does not block waiters.
+    /// or for several session timeouts. Waiters are not blocked, because the node no longer exists.
     pub(super) fn run<'a>(
         &'a self,
         held: &'a Held,

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 /// soon be too long for a run.
 const TERMS: u32 = 8;
 
-/// The participants of a part, one after the other.
+/// Takes part in the election of a part, with one participant after the other.
 #[derive(Debug)]
 pub(super) struct Candidate {
     client: CuratorClient,

@@ -49,7 +49,7 @@ pub(super) enum Access {
     Write,
     /// The claims exclude writers: the holder reads.
     Read,
-    /// The claims do not exclude other holders: the holder only holds.
+    /// The claims do not exclude other holders: the holder only holds the lock.
     Hold,
 }
 

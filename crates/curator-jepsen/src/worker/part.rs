@@ -132,7 +132,7 @@ impl PartTask {
         let Grant {
             held, claims, may, ..
         } = grant;
-        // The side of a re-entry. A mutex and a multi-lock ignore it.
+        // The side that a re-entry acquires. A mutex and a multi-lock ignore the side.
         let side = if may == Access::Write && random.bool() {
             Access::Read
         } else {

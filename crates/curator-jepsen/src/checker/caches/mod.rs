@@ -24,7 +24,7 @@ use super::findings::{CacheAftermath, CacheTally, Kind, Violation, is_ours};
 use super::strikes::Strike;
 use crate::history::CacheSeen;
 
-/// A process, one life of it, and the cache or the consumer in it.
+/// The number of a process, its life, and the cache or the consumer in the process.
 type StreamKey = (u32, u32, String);
 
 /// The events of all caches.

@@ -94,8 +94,8 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// Applies an event. Returns a description if the event is inconsistent. It is applied anyway,
-    /// so that each inconsistency is reported once.
+    /// Applies an event. Returns a description if the event is inconsistent. The event is applied
+    /// anyway, so that each inconsistency is reported once.
     pub(super) fn see(&mut self, seen: &CacheSeen) -> Option<String> {
         match seen {
             CacheSeen::Created { node } => {
