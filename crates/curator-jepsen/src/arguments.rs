@@ -33,7 +33,7 @@ pub(crate) enum Program {
     /// Checks a run again, from the files in its directory. The status is the same as for `run`
     /// without `--expect-violations`.
     Check {
-        /// The directory.
+        /// The directory of the run.
         directory: PathBuf,
     },
     /// Checks several runs again, and prints their numbers in common tables, as Markdown. Ends with

@@ -84,7 +84,7 @@ impl Locks for Ours {
 }
 
 impl Session for CuratorClient {
-    // `IN_QUEUE` in curator-recipes, `engine/line.rs`, which is private.
+    // The same as the private `MAX_IN_QUEUE` in `engine/line.rs` of curator-recipes.
     const MOST_IN_QUEUE: usize = 16;
 
     type Raw = (RawSession, Arc<[Acl]>);

@@ -90,7 +90,7 @@ impl fmt::Display for Kind {
 /// One violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The rule.
+    /// The rule that was broken.
     pub kind: Kind,
     /// The part of the work; empty if unknown.
     pub part: String,
@@ -148,7 +148,7 @@ pub struct CacheAftermath {
     pub nemesis: String,
     /// Which caches, or which of their consumers.
     pub part: String,
-    /// The numbers.
+    /// The numbers of these caches.
     pub tally: CacheTally,
 }
 

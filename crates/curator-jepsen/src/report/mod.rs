@@ -212,8 +212,9 @@ pub struct Leftovers {
     pub at_end: LeftoverCounts,
 }
 
-/// The nodes and watches on the servers. They are counted repeatedly until both numbers are 0, or
-/// for a little longer than a session timeout. These are the numbers of the last count.
+/// The nodes and watches on the servers. The nodes and watches are counted repeatedly until both
+/// numbers are 0, or for a little longer than a session timeout. These are the numbers of the last
+/// count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftoverCounts {
     /// The nodes of our locks that belong to a session.

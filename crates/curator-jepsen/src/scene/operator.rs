@@ -152,7 +152,7 @@ async fn lock_nodes(
     while let Some(path) = paths.pop() {
         let children = match client.get_children(&path).await {
             Ok(children) => children,
-            // Deleted in the meantime.
+            // The node was deleted in the meantime.
             Err(Error::NoNode { .. }) => continue,
             Err(error) => return Err(error),
         };
@@ -187,7 +187,7 @@ async fn delete(
     if matches!(deleted, Ok(Err(Error::NoNode { .. }))) {
         return false;
     }
-    // If this fails, the next write to the history fails as well, which ends the run.
+    // If this write fails, the next write to the history fails as well, which ends the run.
     journal
         .write(What::Deleted {
             node: node.path.clone(),
@@ -207,8 +207,8 @@ async fn children(client: &CuratorClient, path: &str) -> Result<Vec<String>, Err
     }
 }
 
-/// The value of a counter, which has four bytes if it is kazoo's, and eight bytes otherwise. 0 if
-/// the node does not exist.
+/// Reads the value of a counter: four bytes for kazoo's counter, eight bytes for other counters.
+/// Returns 0 if the node does not exist.
 ///
 /// # Errors
 ///

@@ -19,8 +19,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Scene {
     /// Makes our clients pause their writes, requests the content of each cache, and reads the
-    /// nodes from the servers. The checker compares them. Must be called after all clients have
-    /// recovered from the last fault.
+    /// nodes from the servers. The checker compares the contents with these nodes. Must be called
+    /// after all clients have recovered from the last fault.
     ///
     /// Peers cannot report that they have caught up, so the conductor waits for a little more than
     /// a session timeout before it requests the content of their caches.

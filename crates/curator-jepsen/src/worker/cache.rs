@@ -130,8 +130,8 @@ async fn catch_up(cache: &CuratorCache, pause: Duration) -> (u64, Result<Snapsho
 
 /// The next event, if one is pending.
 async fn pending_event(events: &mut CacheEvents) -> Option<CacheEvent> {
-    // Without `unconstrained`, tokio's cooperative budget would hide pending events after many
-    // others.
+    // Without `unconstrained`, tokio's cooperative budget would hide a pending event after many
+    // events.
     unconstrained(async {
         tokio::select! {
             biased;
@@ -178,7 +178,7 @@ fn event_of(event: CacheEvent) -> CacheSeen {
         CacheEvent::Resync(snapshot) => CacheSeen::Resync {
             nodes: snapshot.iter().map(node_of).collect(),
         },
-        // There are no other kinds of events.
+        // `Ready` is the only other kind of event.
         _ => CacheSeen::Ready,
     }
 }

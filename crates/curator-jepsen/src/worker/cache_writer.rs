@@ -179,7 +179,7 @@ impl CacheWriter {
         drop(self.write(&[path], delete).await);
     }
 
-    /// Replaces a node without children with another one that has the same version and `cversion`.
+    /// Replaces a childless node with a node that has the same version and `cversion`.
     async fn replace(&mut self, path: &str) {
         let client = self.context.client.clone();
         let data = self.context.history.next_element();

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::support::{Run, TICK, VARIANTS, acknowledged, check_holds, elements};
 
-/// After how many pauses the test fails. In each pause, the holder was most likely
+/// The number of pauses after which the test fails. In each pause, the holder is most likely
 /// between its read and its write.
 const PAUSES: usize = 10;
 

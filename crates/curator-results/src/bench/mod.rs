@@ -166,9 +166,9 @@ pub struct Counts {
     pub round_trips: Option<u64>,
     /// The number of watch events.
     pub notifications: u64,
-    /// Sent by the client.
+    /// The number of bytes that the client has sent.
     pub bytes_sent: u64,
-    /// Received from the server.
+    /// The number of bytes that the client has received.
     pub bytes_received: u64,
 }
 

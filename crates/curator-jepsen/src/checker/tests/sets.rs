@@ -71,8 +71,8 @@ fn a_refused_element_in_the_final_set_is_found() {
     story(Unknown).ends_with(&["a"]).assert_clean();
 }
 
-/// Two holders. Neither has read the other's element. The first was stopped between its
-/// check and its write of `a`.
+/// Two holders. Neither has read the other's element. The first, whose promise lasts until `until`,
+/// was stopped between its check and its write of `a`.
 fn stopped_writer(part: &'static str, until: u64) -> Story {
     Story::of(part)
         .client(0)
