@@ -172,7 +172,7 @@ impl Group {
     }
 }
 
-/// The part of a case's name that differs within its plot.
+/// The part of a case's name that differs between the cases of a plot.
 fn label(name: &str) -> String {
     match name.split_once('-') {
         Some(("cycle", lock)) => lock.to_owned(),

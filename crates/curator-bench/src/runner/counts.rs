@@ -12,7 +12,8 @@ use crate::case::{Case, Kind, warm_up};
 use crate::protocol::{Workload, nanoseconds};
 
 /// A reconnect is complete when the client has sent no request for this long. With the retry policy
-/// of Curator's examples, its clients pause for up to three seconds before the second attempt.
+/// of Curator's examples, Curator's clients pause for up to three seconds before the second
+/// attempt.
 const QUIET: Duration = Duration::from_secs(4);
 /// For this long, the client must have sent no request before the connection is cut: only requests
 /// in flight matter then.
@@ -67,7 +68,7 @@ impl Runner {
         }
         let counts = match &counted[..] {
             [short, long] if long.operations > short.operations => difference(long, short),
-            // If the longer run completed no more operations than the shorter one, both are
+            // If the longer run completed no more operations than the shorter one, both runs are
             // counted, with their preparation.
             _ => difference(&counts_of(self.proxy.as_ref(), operations), &zero),
         };

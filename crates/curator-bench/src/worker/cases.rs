@@ -174,8 +174,9 @@ async fn total(mut tasks: JoinSet<Result<Done, Failure>>) -> Result<Done, Failur
     Ok(all)
 }
 
-/// In each round all readers wait for the writer. Measures the time from its release until the last
-/// reader has acquired. The writer's session is the first one after the readers' sessions.
+/// In each round all readers wait for the writer. Measures the time from the writer's release until
+/// the last reader has acquired the lock. The writer's session is the first one after the readers'
+/// sessions.
 pub(super) async fn readers<R, W>(
     sessions: &[R::Session],
     workload: &Workload,

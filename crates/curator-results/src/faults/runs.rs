@@ -9,7 +9,7 @@ use crate::Table;
 
 /// The names of variants, in the order of their columns. The columns of peers follow.
 const VARIANTS: [&str; 4] = ["plain", "guarded", "transaction", "token"];
-/// The facts that come first. The others follow by name.
+/// The facts that come first. The other facts follow, sorted by name.
 const FIRST_FACTS: [&str; 4] = ["nemeses", "seed", "date", "commit"];
 
 /// A run. A number is `None` if it is unknown.
