@@ -1,5 +1,7 @@
 //! Packs the published packages, and compiles what is packed.
 
+use std::{env, fs, path::PathBuf};
+
 use crate::{command, print_line};
 
 /// The published packages, in the order of publication: each depends only on packages before it.
@@ -39,6 +41,7 @@ pub(crate) fn run() -> Result<(), String> {
             "a build with the default features contains {UNMAINTAINED}"
         ));
     }
+    remove_unpacked()?;
     for features in ["", FEATURES] {
         print_line(&format!(
             "packing {}, with the features \"{features}\"",
@@ -59,12 +62,44 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
+/// Removes what cargo has unpacked of these packages in an earlier run: it unpacks each release only
+/// once, and would compile the other packages with the older sources. The directories of registries
+/// that are not on the network, as that of a dry run, have names without a host.
+fn remove_unpacked() -> Result<(), String> {
+    let home = env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(env::home_dir()?.join(".cargo")));
+    let Some(Ok(registries)) = home.map(|home| fs::read_dir(home.join("registry/src"))) else {
+        return Ok(());
+    };
+    for registry in registries.flatten() {
+        if !registry.file_name().to_string_lossy().starts_with('-') {
+            continue;
+        }
+        for release in fs::read_dir(registry.path())
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let name = release.file_name();
+            let is_ours = |package: &&str| {
+                name.to_string_lossy()
+                    .strip_prefix(**package)
+                    .is_some_and(|version| version.starts_with('-'))
+            };
+            if PUBLISHED.iter().any(|package| is_ours(&package)) {
+                fs::remove_dir_all(release.path()).map_err(|error| {
+                    format!("cannot remove {}: {error}", release.path().display())
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::{
-        fs,
-        path::{Path, PathBuf},
-    };
+    use std::path::Path;
 
     use super::*;
     use crate::workspace;

@@ -22,7 +22,8 @@ impl Logs {
         // subscriber, `tracing` asks each time.
         static DISABLED: Once = Once::new();
         DISABLED.call_once(|| {
-            tracing::subscriber::set_global_default(Listener::to(TARGET, LevelFilter::OFF)).unwrap();
+            tracing::subscriber::set_global_default(Listener::to(TARGET, LevelFilter::OFF))
+                .unwrap();
         });
         Self(Listener::to(TARGET, level.into()))
     }

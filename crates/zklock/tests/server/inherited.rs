@@ -69,7 +69,10 @@ async fn a_command_has_no_blocked_signals_and_ignores_only_the_others() {
 #[tokio::test]
 async fn a_signal_that_the_parent_has_blocked_still_ends_the_command() {
     let notes = Notes::new();
-    let script = format!("echo $$ > {}; sleep 1000", notes.file("child").display());
+    let script = format!(
+        "echo $$ > {}; exec sleep 1000",
+        notes.file("child").display()
+    );
     let child = run("blocked", &["env", "--block-signal=TERM,CHLD"], &script)
         .await
         .spawn()

@@ -8,9 +8,10 @@ use crate::support::{
     Notes, PATIENCE, SHORT, finished, path, printed, proxy, runs, signal, zklock,
 };
 
-/// A script that appends a line to a file at each start.
+/// A script that appends a line to a file at each start. It starts no process: a TERM that arrives
+/// while a shell starts one can miss that process, for which zklock would then wait.
 fn counted(notes: &Notes, name: &str) -> String {
-    format!("echo $$ >> {}; sleep 1000", notes.file(name).display())
+    format!("echo $$ >> {}; exec sleep 1000", notes.file(name).display())
 }
 
 fn starts(notes: &Notes, name: &str) -> usize {
@@ -22,7 +23,9 @@ fn starts(notes: &Notes, name: &str) -> usize {
 
 #[tokio::test]
 async fn a_cut_off_leader_is_replaced_and_leads_again_later() {
-    let (leaders, notes, proxy) = (path("leaders"), Notes::new(), proxy().await);
+    let leaders = path("leaders");
+    let notes = Notes::new();
+    let proxy = proxy().await;
     let options = format!("run --lock {leaders} --leader --grace 500ms");
     let first = zklock(
         &proxy.connect_string(),
@@ -50,10 +53,10 @@ async fn a_cut_off_leader_is_replaced_and_leads_again_later() {
     signal(&second, Signal::TERM);
     assert_eq!(finished(second).await.code, Some(143));
     within(PATIENCE, until(async || starts(&notes, "first") > before)).await;
-    // The exit code of the first zklock depends on whether a busy machine lets its short session
-    // expire again.
     signal(&first, Signal::TERM);
-    within(PATIENCE, finished(first)).await;
+    let printed = within(PATIENCE, finished(first)).await;
+    // On a busy machine, the short session of the first zklock may expire again.
+    assert!(matches!(printed.code, Some(143 | 122)), "{printed:?}");
 }
 
 #[tokio::test]

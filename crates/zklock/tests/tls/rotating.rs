@@ -70,7 +70,10 @@ async fn a_leader_says_why_it_is_not_connected_and_leads_again_when_its_authorit
     let setup = Setup::new().await;
     let notes = Notes::new();
     let new = TestingCa::new("new").unwrap();
-    let script = format!("echo $$ >> {}; sleep 1000", notes.file("leads").display());
+    let script = format!(
+        "echo $$ >> {}; exec sleep 1000",
+        notes.file("leads").display()
+    );
     let options = format!(
         "run --lock {} --leader --session-timeout {SHORT} --grace 500ms",
         path("rotated")

@@ -3,19 +3,20 @@
 use curator_client::{CreateMode, Error, Outcome, WatchEvent};
 use futures_util::future::try_join_all;
 
-use crate::support::{behind_proxy, direct, reconnect, soon, unique_path};
+use crate::support::{behind_proxy, reconnect, soon, unique_path};
 
 /// ZooKeeper's default for `jute.maxbuffer`.
 const LIMIT: usize = 0xf_ffff;
 
 #[tokio::test]
 async fn a_request_of_the_maximum_size_is_served_and_a_larger_one_is_refused() {
-    let client = direct().await;
+    let (proxy, client) = behind_proxy().await;
     let path = client
         .create()
         .for_path(unique_path("node"), "")
         .await
         .unwrap();
+    let sent = proxy.bytes_sent();
     // The error reports the size of the whole request, so `size - LIMIT` is the size of everything
     // except the data.
     let Err(Error::RequestTooLarge { size, .. }) =
@@ -23,6 +24,7 @@ async fn a_request_of_the_maximum_size_is_served_and_a_larger_one_is_refused() {
     else {
         panic!("{LIMIT} bytes of data were not refused")
     };
+    assert!(proxy.bytes_sent() - sent < LIMIT as u64);
     let largest = vec![7; LIMIT - (size - LIMIT)];
     client.set_data(&path, &largest, None).await.unwrap();
     assert_eq!(client.get_data(&path).await.unwrap().0, largest);
@@ -31,6 +33,7 @@ async fn a_request_of_the_maximum_size_is_served_and_a_larger_one_is_refused() {
         .for_path(unique_path("node"), &largest[200..])
         .await
         .unwrap();
+    let sent = proxy.bytes_sent();
     // A transaction is one request.
     let error = client
         .transaction()
@@ -49,6 +52,7 @@ async fn a_request_of_the_maximum_size_is_served_and_a_larger_one_is_refused() {
         matches!(error, Error::RequestTooLarge { limit: LIMIT, size, .. } if size > LIMIT),
         "{error}"
     );
+    assert!(proxy.bytes_sent() - sent < LIMIT as u64);
     client.set_data(&path, "", None).await.unwrap();
 }
 
