@@ -82,12 +82,11 @@ fn remove_unpacked() -> Result<(), String> {
             .flatten()
         {
             let name = release.file_name();
-            let is_ours = |package: &&str| {
-                name.to_string_lossy()
-                    .strip_prefix(**package)
+            let name = name.to_string_lossy();
+            if PUBLISHED.iter().any(|package| {
+                name.strip_prefix(package)
                     .is_some_and(|version| version.starts_with('-'))
-            };
-            if PUBLISHED.iter().any(|package| is_ours(&package)) {
+            }) {
                 fs::remove_dir_all(release.path()).map_err(|error| {
                     format!("cannot remove {}: {error}", release.path().display())
                 })?;
