@@ -74,15 +74,15 @@ impl TestingCa {
         make().map_err(failed(format!("a certificate authority named {name:?}")))
     }
 
-    /// The authority's certificate in PEM, for the other side's trust store.
+    /// The authority's certificate in PEM, for a peer's trust store.
     #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
     /// Issues a certificate for these host names and addresses, for a server or a client. The first
-    /// name is also its subject (`CN=..`), which identifies a client. Valid from yesterday
-    /// to tomorrow.
+    /// name is also the subject (`CN=..`), which identifies a client. The certificate is valid from
+    /// yesterday to tomorrow.
     ///
     /// # Errors
     ///
@@ -93,11 +93,11 @@ impl TestingCa {
         self.issue_for(names, now - DAY..now + DAY)
     }
 
-    /// Issues a certificate with this period of validity.
+    /// Like [`issue`](Self::issue), but the certificate is valid in the period `valid`.
     ///
     /// # Errors
     ///
-    /// As for [`issue`](Self::issue).
+    /// See [`issue`](Self::issue).
     pub fn issue_for(
         &self,
         names: &[&str],

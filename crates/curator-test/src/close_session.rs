@@ -16,33 +16,31 @@ use crate::{
     wire::SessionCredentials,
 };
 
-/// The limit of a call. A running server replies in milliseconds; one on a busy machine, in
-/// seconds.
+/// The time limit of a call. A server replies within milliseconds, or seconds on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// The limit of the first attempt. If the session is already closing, ZooKeeper drops a request
-/// without a reply, and keeps the connection open. That happens when the client's reconnect has
-/// interrupted the previous attempt, whose request the server still processes. The server may also
-/// be slow: after an attempt that has exceeded its limit, the limit of the next one is twice as
-/// long.
+/// The time limit of the first attempt. If the session is already closing, ZooKeeper drops a
+/// request without a reply, and keeps the connection open. This happens when the client's reconnect
+/// has interrupted the previous attempt, whose request the server still processes. The server may
+/// also be slow, so an attempt that exceeds its limit doubles the limit of the next attempt.
 const FIRST_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The session timeout that the take-over requests. It must be longer than this call; the server
-/// limits it to its range.
+/// The session timeout that is requested when taking over the session. It must be longer than
+/// `TIMEOUT`. The server clamps it to its limits.
 const SESSION_TIMEOUT_MS: i32 = 30_000;
 /// No reply in this exchange is longer than a few hundred bytes.
 const LONGEST_REPLY: i32 = 64 * 1024;
 
-/// Closes a session on the server, without notice to its client: its ephemeral nodes and its
+/// Closes a session on the server, without notice to its client. The session's ephemeral nodes and
 /// watches are deleted when this returns.
 ///
-/// So another client may acquire the locks before the session's client is notified, as when an
-/// administrator closes the session. To simulate an expiry, see
+/// So another client may acquire the session's locks before the session's client is notified, as
+/// when an administrator closes the session. To simulate an expiry, see
 /// [`EmbeddedServer::expire_session`](crate::EmbeddedServer::expire_session).
 ///
-/// Works on any member of an ensemble. On the client's server, the take-over closes the client's
-/// connection; on another one, the client is notified at its next request. Curator's tests kill
-/// sessions in the same way.
+/// Works on any member of an ensemble. On the server that the client is connected to, the client's
+/// connection is closed; on another member, the client is notified at its next request. Curator's
+/// tests kill sessions in the same way.
 ///
 /// # Errors
 ///
@@ -118,7 +116,7 @@ fn is_disconnect(error: &io::Error) -> bool {
     )
 }
 
-/// The values at the start of a frame.
+/// Reads the values at the start of a frame.
 fn read<'a, T: Decode<'a>>(frame: &'a [u8]) -> Result<T, Error> {
     Reader::new(frame)
         .read("a reply")
@@ -155,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// The granted session; 0 refuses it.
+    /// The reply to a handshake: grants the session, or refuses it if `session_id` is 0.
     fn response(session_id: i64) -> Vec<u8> {
         let password = &[0_u8; 16][..];
         ConnectResponse {

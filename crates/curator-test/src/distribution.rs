@@ -1,8 +1,8 @@
 //! Finds ZooKeeper and Java, and configures what a server logs.
 //!
-//! `cargo xtask` compiles this file too, so that set-up and tests follow the same rules, and so
-//! that the class archive, which it makes from a server with the same logging, has the classes of
-//! the logging back end. Therefore it uses only `std`.
+//! `cargo xtask` compiles this file too, so the file uses only `std`. Set-up and tests thus follow
+//! the same rules, and the class archive, which `cargo xtask` makes from a running server, has the
+//! classes of the logging back end that the tests use.
 
 use std::{
     env,
@@ -18,22 +18,22 @@ pub const PINNED_VERSION: &str = "3.9.5";
 pub(crate) const HOME_VARIABLE: &str = "ZOOKEEPER_HOME";
 
 /// The directory of Debian's package `zookeeper`, which contains the jars of all packages. If
-/// `ZOOKEEPER_HOME` is this directory, it selects that package.
+/// `ZOOKEEPER_HOME` is this directory, Debian's package is used.
 pub(crate) const DEBIAN_HOME: &str = "/usr/share/java";
 
 /// ZooKeeper's jar in Debian's package. Its manifest lists all other jars that it needs.
 const DEBIAN_JAR: &str = "zookeeper.jar";
 
-/// The file with the classes of a started server, which `cargo xtask` makes in cargo's target
-/// directory, beside the jars of a release. A server that maps it starts with two thirds of the
-/// processor time. The name is not `classes.jsa` or `server-classes.jsa`: earlier versions of
-/// `cargo xtask` made these files, of other classes.
+/// The class data sharing (CDS) archive with the classes of a started server. `cargo xtask` makes
+/// it in cargo's target directory, beside the jars of a release. With it, a server needs two thirds
+/// of the processor time to start. The names `classes.jsa` and `server-classes.jsa` are taken:
+/// earlier versions of `cargo xtask` made these files, with other classes.
 pub(crate) const CLASS_ARCHIVE: &str = "started-server.jsa";
 
 /// The name of the directory for the archive of Debian's package, beside the releases' directories.
 pub(crate) const DEBIAN_NAME: &str = "debian";
 
-/// Debian's jar does not depend on a logging back end.
+/// The logging back end for Debian's package, which does not depend on one.
 const DEBIAN_LOGGING: &str = "slf4j-simple.jar";
 
 /// An installed ZooKeeper: its jars, and a Java to run them.
@@ -57,8 +57,8 @@ pub enum Origin {
     Debian,
 }
 
-/// Why no [`Distribution`] was found. The text has the remedy; so does `Debug`, which `unwrap`
-/// prints.
+/// Why no [`Distribution`] was found. The text says what to do. `Debug`, which `unwrap` prints, has
+/// the same text.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotFound {
@@ -109,7 +109,7 @@ impl Distribution {
     ///
     /// # Errors
     ///
-    /// A [`NotFound`] with the remedy.
+    /// A [`NotFound`] whose text says what to do.
     pub fn find() -> Result<Self, NotFound> {
         let java = find_java().ok_or(NotFound::Java)?;
         let (origin, classpath) = find_jars()?;
@@ -152,8 +152,8 @@ impl Distribution {
         parts.join(OsStr::new(":"))
     }
 
-    /// The archive of the classes, if `cargo xtask` has made one. Java ignores an archive of
-    /// another Java or of other jars.
+    /// The class archive, if `cargo xtask` has made one. Java ignores an archive that was made with
+    /// another Java or with other jars.
     pub(crate) fn class_archive(&self) -> Option<PathBuf> {
         class_archive(self.classpath.first()?.parent()?, &target_dirs())
     }
@@ -203,8 +203,8 @@ pub(crate) fn prepared_dir(target: &Path, version: &str) -> PathBuf {
     target.join("zookeeper").join(version)
 }
 
-/// The archive for jars in the directory `home`: beside them, or for Debian's package in a target
-/// directory.
+/// The class archive for the jars in the directory `home`: beside them, or for Debian's package in
+/// a target directory.
 fn class_archive(home: &Path, targets: &[PathBuf]) -> Option<PathBuf> {
     let directories = if home == Path::new(DEBIAN_HOME) {
         targets
@@ -241,9 +241,9 @@ fn find_jars() -> Result<(Origin, Vec<PathBuf>), NotFound> {
     Ok((Origin::Debian, debian))
 }
 
-/// All candidates for cargo's target directory: the configured one, otherwise `target` in the
-/// current directory, above it, or above this package. A test runs in its package's directory, so
-/// the search walks up.
+/// All candidates for cargo's target directory: the configured one and `target`, each relative to
+/// the current directory, to this package, and to the directories above them. A test runs in its
+/// package's directory, so the search walks up.
 fn target_dirs() -> Vec<PathBuf> {
     let current = env::current_dir().unwrap_or_default();
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -311,9 +311,9 @@ fn version_of_jar(jar: &Path) -> Option<String> {
         .then(|| version.to_owned())
 }
 
-/// For slf4j-simple, which logs for the releases that `cargo xtask` fetches, and for Debian's
-/// package: with logback, a server takes a fifth more processor time to start. The time in its
-/// lines is in milliseconds since the start.
+/// Options of slf4j-simple, the logging back end of Debian's package and of the releases that
+/// `cargo xtask` fetches. With logback, a server needs a fifth more processor time to start. The
+/// times in the log are milliseconds since the start.
 const SIMPLE: [&str; 5] = [
     "-Dorg.slf4j.simpleLogger.logFile=System.out",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
@@ -322,7 +322,8 @@ const SIMPLE: [&str; 5] = [
     "-Dorg.slf4j.simpleLogger.showShortLogName=true",
 ];
 
-/// For releases since 3.8 that a user has unpacked: they log through logback.
+/// The configuration of logback, the logging back end of releases since 3.8 that a user has
+/// unpacked.
 const LOGBACK: &str = r#"<configuration>
   <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
     <encoder><pattern>%d{HH:mm:ss.SSS} %p %c{0}: %m%n</pattern></encoder>
@@ -331,14 +332,14 @@ const LOGBACK: &str = r#"<configuration>
 </configuration>
 "#;
 
-/// For releases up to 3.7 that a user has unpacked: they log through log4j.
+/// The configuration of log4j, the logging back end of releases up to 3.7 that a user has unpacked.
 const LOG4J: &str = "log4j.rootLogger=WARN, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
 log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d{HH:mm:ss.SSS} %p %c{1}: %m%n
 ";
 
-/// Writes the configuration into the directory of a server.
+/// Writes the configuration of logback and of log4j into the directory of a server.
 pub(crate) fn write_logging(folder: &Path) -> io::Result<()> {
     fs::write(logback(folder), LOGBACK)?;
     fs::write(log4j(folder), LOG4J)

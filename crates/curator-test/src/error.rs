@@ -6,12 +6,12 @@ use crate::{distribution::NotFound, server_kind::UnknownKind};
 
 /// Why an operation of a server, an ensemble or a proxy failed.
 ///
-/// `Debug` prints the same text as `Display`, so that `unwrap` in a test shows the remedy, and the
+/// `Debug` prints the same text as `Display`, so that `unwrap` in a test shows what to do, and the
 /// server's log line by line.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// ZooKeeper or Java was not found. The text has the remedy.
+    /// ZooKeeper or Java was not found. The text says what to do.
     #[error(transparent)]
     NotFound(#[from] NotFound),
     /// The environment variable that selects the kind of server has an unknown value.

@@ -45,7 +45,7 @@ pub async fn four_letter_word(address: SocketAddr, word: &str) -> Result<String,
     ask(address, word, TIMEOUT).await
 }
 
-/// As [`four_letter_word`], with a timeout.
+/// Like [`four_letter_word`], but waits at most `limit`.
 pub(crate) async fn ask(address: SocketAddr, word: &str, limit: Duration) -> Result<String, Error> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;

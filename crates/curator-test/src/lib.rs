@@ -1,7 +1,7 @@
 //! ZooKeeper servers, ensembles and a faulty network, for tests.
 //!
 //! - [`Simulation`]: servers, network and time in one thread, without sockets. An hour takes
-//!   milliseconds, and a seed repeats a run; [`search`] runs many seeds, with faults by chance.
+//!   milliseconds, and a seed repeats a run; [`search`] runs many seeds, with random faults.
 //! - [`TestingServer`]: one server, deleted after the test. It is embedded (in this process, in
 //!   memory, without Java), a real ZooKeeper, or a follower of a simulated ensemble. All kinds have
 //!   the same methods.
@@ -37,15 +37,15 @@
 //!
 //! A real ZooKeeper is searched for in `ZOOKEEPER_HOME`, then in the directory of `cargo xtask
 //! prepare`, then in Debian's package. If there is none, starting a real server fails with a
-//! message that has the remedy; no test is silently skipped.
+//! message that says what to do; no test is silently skipped.
 //!
 //! A real server supports TLS ([`ServerTls`]); the embedded one does not. The feature `tls` adds
 //! `TestingCa`, which issues certificates for tests.
 //!
-//! The feature `simulation`, which is on by default, adds [`Simulation`]. The servers use the
-//! protocol's codec of `curator-client`, which does not compile without a transport: also on by
-//! default, the feature `native` enables one. Without default features, enable it, or a transport
-//! of the client.
+//! The feature `simulation`, which is on by default, adds [`Simulation`]. The servers use the codec
+//! of `curator-client`, which does not compile without a transport. The feature `native`, which is
+//! also on by default, enables one. Without default features, enable `native` or another transport
+//! of `curator-client`.
 //!
 //! This crate never sleeps for a fixed time. Every wait is for a condition, and has a limit.
 
@@ -57,7 +57,8 @@
 mod certificates;
 mod close_session;
 mod distribution;
-// A seed repeats a run of a simulation, whose servers are these: no order of a hash map.
+// A simulation runs this code, and a seed must repeat a run, so nothing may depend on the order of
+// a hash map.
 #[cfg_attr(not(test), warn(clippy::disallowed_types, clippy::iter_over_hash_type))]
 mod embedded;
 mod error;
@@ -102,7 +103,7 @@ pub use wait::{DEFAULT_TIMEOUT, soon, unique_path, until, within};
 pub use wire::OpCode;
 pub use wire::SessionCredentials;
 
-/// The example of the README compiles.
+/// Checks that the example in the README compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -24,8 +24,8 @@ use tokio::{
 
 use crate::error::Error;
 
-/// The first port. The range is below the one that systems use for outgoing connections, so that no
-/// client of any program occupies one of its ports while a server restarts.
+/// The first port. The range is below the ports that systems use for outgoing connections, so that
+/// no client of any program occupies a server's port while the server restarts.
 const FIRST: u16 = 12_000;
 const COUNT: u16 = 16_000;
 
@@ -37,7 +37,7 @@ const COUNT: u16 = 16_000;
 #[derive(Debug)]
 pub(crate) struct Port {
     number: u16,
-    /// Locked. The system releases the lock when the process ends in any way.
+    /// A locked file. The system releases the lock, however the process ends.
     _lock: File,
 }
 
@@ -104,7 +104,7 @@ fn lock_dir() -> PathBuf {
     ))
 }
 
-/// The longest delay. A longer one could exceed the range of the clock.
+/// The longest delay. A longer delay could exceed the range of the clock.
 pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The pause after a failed accept.
@@ -176,7 +176,7 @@ impl ServingThread {
         Ok(thread)
     }
 
-    /// Starts or stops listening. Returns when that is done, after microseconds.
+    /// Starts or stops listening. Returns when this is done, within microseconds.
     pub(crate) fn listen(&self, listen: bool) -> Result<(), Error> {
         let (done, answer) = std_mpsc::sync_channel(1);
         let gone = || io::Error::other("the thread has ended");
@@ -196,7 +196,7 @@ impl ServingThread {
 impl Drop for ServingThread {
     fn drop(&mut self) {
         self.orders = None;
-        // A panic of the thread was printed already.
+        // If the thread has panicked, the panic is already printed.
         drop(self.handle.take().map(JoinHandle::join));
     }
 }

@@ -1,4 +1,4 @@
-//! Programs that use another client and execute commands: one command per line, one reply per line.
+//! Runs programs that use another client library: one command per line, one reply per line.
 
 use std::{
     env,
@@ -44,13 +44,13 @@ impl Program {
         writeln!(self.commands, "{line}").unwrap();
     }
 
-    /// Kills the program: it sends nothing more to the server.
+    /// Kills the program, so that it sends nothing more to the server.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 
-    /// Stops the program with SIGSTOP: when this returns, it does nothing until
+    /// Stops the program with SIGSTOP. The program is stopped when this returns, and stays so until
     /// [`resume`](Self::resume).
     pub fn stop(&self) {
         kill_process(self.pid(), Signal::STOP).unwrap();
@@ -73,7 +73,7 @@ impl Program {
         Pid::from_child(&self.process)
     }
 
-    /// Waits for the program's end. It must exit successfully.
+    /// Waits for the program, which must exit successfully.
     fn wait(&mut self) {
         assert!(self.process.wait().unwrap().success());
     }
@@ -87,8 +87,8 @@ impl Drop for Program {
     }
 }
 
-/// A program with one session. It answers each command with a line that begins with `ok` or
-/// `error`; its first line is `ok`, when it has its session.
+/// A program with one session. It prints `ok` when it has its session, and then answers each
+/// command with a line that begins with `ok` or `error`.
 pub struct Agent {
     /// The client library, for messages.
     client: &'static str,
@@ -97,7 +97,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts the program that the variable names, and waits until it has a session.
+    /// Starts the program whose path is in the environment variable `variable`, and waits until the
+    /// program has a session.
     pub fn start(client: &'static str, variable: &str, arguments: &[&str]) -> Self {
         let Some(program) = env::var_os(variable) else {
             panic!(
@@ -147,7 +148,7 @@ impl Agent {
         self.answer()
     }
 
-    /// Repeats a command until this is the reply.
+    /// Repeats a command until the reply is `expected`.
     pub fn ask_until(&mut self, command: &str, expected: &str) {
         let end = Instant::now() + DEFAULT_TIMEOUT;
         loop {
@@ -162,7 +163,7 @@ impl Agent {
         }
     }
 
-    /// Kills the program: it sends nothing more to the server.
+    /// Kills the program, so that it sends nothing more to the server.
     pub fn kill(mut self) {
         self.program.kill();
     }

@@ -1,20 +1,20 @@
-//! Runs a test in a process without other tests.
+//! Runs a test alone in a separate process.
 
 use std::env;
 use std::process::{Command, Stdio};
 
-/// Set in such a process: the name of its test.
+/// The environment variable that is set in such a process, to the name of its test.
 const ALONE: &str = "CURATOR_TEST_ALONE";
 
 /// Runs `work` alone in a new process, and asserts that the process succeeds.
 ///
-/// `test` is the name of the calling test, with its modules. For a test that limits or changes the
-/// whole process, or that would abort it.
+/// `test` is the full name of the calling test, such as `module::test`. Use this for a test that
+/// limits or changes the whole process, or that would abort it.
 pub fn alone(test: &str, work: impl FnOnce()) {
     alone_with(test, |_| {}, work);
 }
 
-/// Like [`alone`], in a process with these settings.
+/// Like [`alone`], but applies `settings` to the command that starts the process.
 pub fn alone_with(test: &str, settings: impl FnOnce(&mut Command), work: impl FnOnce()) {
     if env::var(ALONE).is_ok_and(|alone| alone == test) {
         return work();

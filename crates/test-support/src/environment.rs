@@ -1,5 +1,4 @@
-//! Environment variables of the tests, what the kernel knows about them, and output that is always
-//! shown.
+//! Reads environment variables and `/proc/self/status`, and prints lines that are always shown.
 
 use std::env;
 use std::io::Write as _;

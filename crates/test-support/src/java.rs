@@ -1,4 +1,4 @@
-//! Java processes with sessions of Curator.
+//! Runs Java processes that have sessions through Curator.
 
 use std::{
     collections::HashMap,
@@ -21,10 +21,11 @@ use crate::agent::{LONG, Program};
 /// The environment variable with the class path of Curator and of the agent.
 const CLASSPATH: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
-/// The channel for each session's replies.
+/// The channel for each thread's replies, by the thread's name.
 type Answers = Arc<Mutex<HashMap<String, UnboundedSender<String>>>>;
 
-/// The reader of a process's replies. Dropped when the process sends no more.
+/// Held by the thread that reads a process's replies, and dropped when the process has closed its
+/// output.
 struct Reader(Answers);
 
 impl Drop for Reader {
@@ -103,18 +104,18 @@ impl Java {
     }
 }
 
-/// A session in the shared Java process, on the shared server. Its timeout is so long that it ends
-/// only if a test ends it.
+/// Opens a session in the shared Java process, on the shared server. The timeout is so long that
+/// the session ends only if a test ends it.
 pub async fn java() -> JavaSession {
     java_at(&TestingServer::shared().await.connect_string(), LONG).await
 }
 
-/// A session in the shared Java process.
+/// Opens a session in the shared Java process.
 pub async fn java_at(connect_string: &str, timeout: Duration) -> JavaSession {
     Java::shared().open(connect_string, timeout).await
 }
 
-/// A session in a separate Java process, which may be killed or stopped.
+/// Opens a session in a separate Java process, which may be killed or stopped.
 pub async fn java_alone_at(connect_string: &str, timeout: Duration) -> JavaSession {
     Java::start().open(connect_string, timeout).await
 }
@@ -133,7 +134,7 @@ fn credentials_of(words: &[String]) -> SessionCredentials {
     }
 }
 
-/// A thread of the Java process, which executes its commands in turn.
+/// A thread of the Java process. It executes its commands one after another.
 struct JavaThread {
     java: Java,
     name: String,
@@ -180,7 +181,7 @@ impl JavaThread {
     }
 }
 
-/// A session of Curator. Its commands are executed in turn, on a separate thread.
+/// A session of Curator. Its commands are executed one after another, on a separate thread.
 pub struct JavaSession {
     thread: JavaThread,
     /// Another thread with the same session.
@@ -221,33 +222,33 @@ impl JavaSession {
         self.thread.tell(command).await
     }
 
-    /// Repeats a command until this is the reply.
+    /// Repeats a command until the reply is `expected`.
     pub async fn ask_until(&mut self, command: &str, expected: &str) {
         until(async || self.ask(command).await == expected).await;
     }
 
-    /// Whether the command is still unanswered after some round trips, while the session could
-    /// react to earlier events; as for our sessions in `still_waits`.
+    /// Whether the command is still unanswered after 50 round trips, which give the session time to
+    /// react to earlier events. See [`still_waits`](crate::still_waits::still_waits).
     pub async fn still_waits(&mut self) -> bool {
         assert_eq!(self.beside.ask("round-trips 50").await, "ok");
         self.thread.answers.try_recv().is_err()
     }
 
-    /// Ends the session on the server, without the client.
+    /// Ends the session on the server, without notice to the client.
     pub async fn end(&self) {
         close_session(TestingServer::shared().await.address(), &self.credentials)
             .await
             .unwrap();
     }
 
-    /// Whether the session had ended on the server. If not, this ends it.
+    /// Ends the session on the server. Returns whether it had already ended.
     pub async fn had_ended(&self) -> bool {
         let closed =
             close_session(TestingServer::shared().await.address(), &self.credentials).await;
         matches!(closed, Err(Error::NoSession(_)))
     }
 
-    /// Records the client's current session.
+    /// Records the credentials of the client's current session.
     pub async fn renew(&mut self) {
         self.credentials = credentials_of(&self.thread.tell("session").await);
     }

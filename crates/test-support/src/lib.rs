@@ -1,6 +1,5 @@
-//! What the tests of several packages share, and `curator-test` does not offer to other projects.
-//! Development dependencies name this package by its path: published packages are packed without
-//! it.
+//! Test helpers that several packages share and that `curator-test` does not publish. Other
+//! packages depend on this one only by path, so that cargo omits it from published packages.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

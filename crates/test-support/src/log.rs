@@ -16,8 +16,8 @@ use tracing::{Event, Level, Metadata, Subscriber};
 pub struct Line {
     pub level: Level,
     pub message: String,
-    /// All other fields, as text. For an event in a span, also the fields of the span, and its name
-    /// as `span`.
+    /// All other fields, as text. For an event in a span, they include the span's fields, and its
+    /// name as `span`.
     pub fields: BTreeMap<&'static str, String>,
 }
 
@@ -41,7 +41,7 @@ pub fn listen() {
     LISTENING.call_once(|| tracing::subscriber::set_global_default(CLIENTS.clone()).unwrap());
 }
 
-/// The lines that the client of that name has logged at `info` or above.
+/// The lines that the client named `client` has logged at `info` or above.
 pub fn lines_of(client: &str) -> Vec<Line> {
     all_lines_of(client)
         .into_iter()
@@ -49,7 +49,7 @@ pub fn lines_of(client: &str) -> Vec<Line> {
         .collect()
 }
 
-/// All lines that the client of that name has logged.
+/// All lines that the client named `client` has logged.
 pub fn all_lines_of(client: &str) -> Vec<Line> {
     CLIENTS.lines_with("client", client)
 }
@@ -58,7 +58,7 @@ type Reader = Arc<dyn Fn() + Send + Sync>;
 
 static READERS: Mutex<BTreeMap<String, Reader>> = Mutex::new(BTreeMap::new());
 
-/// Calls `reader` for each event of the client of that name, while the event is being logged.
+/// Calls `reader` for each event of the client named `client`, while the event is being logged.
 pub fn read_by(client: &str, reader: impl Fn() + Send + Sync + 'static) {
     listen();
     READERS
@@ -67,7 +67,7 @@ pub fn read_by(client: &str, reader: impl Fn() + Send + Sync + 'static) {
         .insert(client.to_owned(), Arc::new(reader));
 }
 
-/// Keeps the events of one crate up to a level. Clones share the events.
+/// Collects the events of one crate, up to a level. Clones share the events.
 #[derive(Debug, Clone)]
 pub struct Listener {
     target: &'static str,
@@ -78,7 +78,7 @@ pub struct Listener {
 #[derive(Debug, Default)]
 struct Heard {
     lines: Vec<Line>,
-    /// By span id: the name and the fields, and the number of handles.
+    /// By span id: the span's name and fields, and the number of its handles.
     spans: Vec<(Line, usize)>,
 }
 

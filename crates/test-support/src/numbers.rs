@@ -1,6 +1,6 @@
 //! Reproducible pseudo-random numbers.
 
-/// `SplitMix64`, from a seed.
+/// The generator `SplitMix64`. The field is its seed.
 pub struct Numbers(pub u64);
 
 impl Numbers {
@@ -12,19 +12,19 @@ impl Numbers {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to `bound`, exclusive.
+    /// A number in `0..bound`.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
 
-    /// At most `longest` bytes.
+    /// Random bytes, at most `longest`.
     pub fn bytes(&mut self, longest: usize) -> Vec<u8> {
         (0..self.below(longest + 1))
             .map(|_| self.next() as u8)
             .collect()
     }
 
-    /// Changes some bytes, or cuts some off.
+    /// Changes up to three bytes, and sometimes truncates.
     pub fn spoil(&mut self, bytes: &mut Vec<u8>) {
         for _ in 0..self.below(4) {
             let at = self.below(bytes.len().max(1));

@@ -12,7 +12,8 @@ pub const USERS: [(&str, &str); 4] = [
     ("shop", "a long password"),
 ];
 
-/// Writes the login configuration of a server with these users into this folder.
+/// Writes the login configuration of a server with these users to the file `name` in the directory
+/// `folder`.
 pub fn write_login_configuration(folder: &str, name: &str, users: &[(&str, &str)]) -> PathBuf {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let users: String = users
@@ -42,7 +43,7 @@ pub fn sasl_server(login: &Path) -> TestingServerBuilder {
 }
 
 /// The server that the tests of a program share, with the [users](USERS). Its login configuration
-/// is in this folder.
+/// is written to the directory `folder`.
 pub async fn shared_sasl_server(folder: &str) -> &'static TestingServer {
     static SHARED: tokio::sync::OnceCell<TestingServer> = tokio::sync::OnceCell::const_new();
     let start = async || {

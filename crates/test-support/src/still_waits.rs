@@ -11,12 +11,12 @@ pub async fn round_trips(client: &CuratorClient) {
     }
 }
 
-/// Whether the task still waits after its client has had the time to see what has happened and to
-/// act upon it.
+/// Whether the task still waits after its client has had time to receive and handle the latest
+/// events.
 ///
-/// Right after an action, no task has finished yet, so an immediate check could not fail. A task
-/// that wrongly continues needs a request or two, whose replies arrive before the reply to the last
-/// round trip.
+/// Right after an event, no task has finished yet, so an immediate check would always pass. A task
+/// that wrongly continues needs one or two requests, whose replies arrive before the last round
+/// trip ends.
 pub async fn still_waits<T>(task: &JoinHandle<T>, client: &CuratorClient) -> bool {
     round_trips(client).await;
     !task.is_finished()

@@ -2,7 +2,7 @@
 
 use curator_client::Transport;
 
-/// The transport of the clients: the one that `CURATOR_TEST_TRANSPORT` names, or the default.
+/// The transport that `CURATOR_TEST_TRANSPORT` selects, or the default.
 pub fn transport() -> Transport {
     match std::env::var("CURATOR_TEST_TRANSPORT").as_deref() {
         Ok("native") => Transport::Native,
@@ -13,7 +13,7 @@ pub fn transport() -> Transport {
     }
 }
 
-/// Its name in configuration files and on command lines.
+/// The transport's name in configuration files and on command lines.
 pub fn name() -> &'static str {
     match transport() {
         Transport::Native => "native",

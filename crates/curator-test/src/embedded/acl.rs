@@ -22,10 +22,11 @@ const ANYONE: &str = "anyone";
 const AUTH: &str = "auth";
 const DIGEST: &str = "digest";
 const IP: &str = "ip";
-/// The operator of simulated servers, whom no access list stops. No client can prove to be it.
+/// The scheme of the operator of simulated servers, whom no ACL restricts. No client can
+/// authenticate with it.
 const SUPER: &str = "super";
 
-/// An entry of an access list.
+/// An ACL entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Acl {
     pub(crate) permissions: i32,
@@ -52,13 +53,13 @@ impl Id {
         Self::new(SUPER, "")
     }
 
-    /// An identity that no client has: its hash is not one.
+    /// An identity that no client can have, because `-` is not a hash.
     #[cfg(feature = "simulation")]
     pub(crate) fn nobody() -> Self {
         Self::new(DIGEST, "nobody:-")
     }
 
-    /// The identity that every connection has by its address.
+    /// The identity that a connection has because of its address.
     pub(crate) fn of_address(address: IpAddr) -> Self {
         Self::new(IP, address.to_string())
     }
@@ -72,7 +73,7 @@ impl Id {
         }
     }
 
-    /// Whether an entry of an access list matches this identity.
+    /// Whether the identity in an ACL entry matches this one.
     fn matches(&self, entry: &Self) -> bool {
         self.scheme == entry.scheme
             && match entry.scheme.as_str() {
@@ -92,7 +93,7 @@ impl Id {
     }
 }
 
-/// Whether this is a user and a hash. As in the real server, trailing colons are ignored.
+/// Whether `id` is a user and a hash. As on the real server, trailing colons are ignored.
 fn is_digest(id: &str) -> bool {
     id.trim_end_matches(':').split(':').count() == 2
 }
@@ -115,7 +116,7 @@ pub(crate) fn authenticate(
     }
 }
 
-/// A list that gives all clients all permissions.
+/// An ACL that gives all clients all permissions.
 pub(crate) fn open() -> Vec<Acl> {
     vec![Acl {
         permissions: permissions::ALL,
@@ -123,7 +124,7 @@ pub(crate) fn open() -> Vec<Acl> {
     }]
 }
 
-/// A list that lets all clients read.
+/// An ACL that lets all clients read.
 pub(crate) fn read_only() -> Vec<Acl> {
     vec![Acl {
         permissions: permissions::READ,
@@ -131,8 +132,8 @@ pub(crate) fn read_only() -> Vec<Acl> {
     }]
 }
 
-/// Succeeds if the list gives a client with these identities at least one of these permissions, or
-/// is empty.
+/// Succeeds if the ACL is empty, or gives one of the identities at least one of the `wanted`
+/// permissions. Always succeeds for the operator.
 pub(crate) fn check(acl: &[Acl], wanted: i32, identities: &[Id]) -> Result<(), Code> {
     let is_operator = identities.iter().any(|id| id.scheme == SUPER);
     let is_granted = acl.iter().any(|entry| {
@@ -147,7 +148,7 @@ pub(crate) fn check(acl: &[Acl], wanted: i32, identities: &[Id]) -> Result<(), C
     }
 }
 
-/// The list that is stored for a node: validated, without duplicates, and with `auth` replaced by
+/// The ACL that is stored for a node: validated, without duplicates, and with `auth` replaced by
 /// the identities that the client has proved.
 pub(crate) fn fix_up(acl: &[Acl], identities: &[Id]) -> Result<Vec<Acl>, Code> {
     let mut fixed = Vec::new();
@@ -181,7 +182,7 @@ pub(crate) fn fix_up(acl: &[Acl], identities: &[Id]) -> Result<Vec<Acl>, Code> {
     }
 }
 
-/// The list as shown to clients with the read permission but not the admin permission.
+/// The ACL as shown to clients with the read permission but not the admin permission.
 pub(crate) fn without_secrets(acl: &[Acl]) -> Vec<Acl> {
     acl.iter()
         .map(|entry| {

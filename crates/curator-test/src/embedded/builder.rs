@@ -12,7 +12,7 @@ pub struct EmbeddedServerBuilder {
     settings: Settings,
 }
 
-/// The lowest possible limit of a frame's length: a handshake must fit.
+/// The lowest accepted limit of a frame's length. A handshake must fit.
 const SHORTEST_FRAME: usize = 64;
 
 /// A server's settings.
@@ -69,7 +69,7 @@ impl EmbeddedServerBuilder {
     }
 
     /// The longest frame that the server accepts, in bytes: ZooKeeper's `jute.maxbuffer`. Defaults
-    /// to 1 MiB less one byte. A client that sends a longer one is disconnected.
+    /// to 1 MiB less one byte. A client that sends a longer frame is disconnected.
     pub fn max_frame(mut self, bytes: usize) -> Self {
         self.settings.max_frame = bytes;
         self
@@ -160,7 +160,7 @@ impl EmbeddedServerBuilder {
         self.settings().and_then(EmbeddedServer::start_with)
     }
 
-    /// The settings, if they fit together.
+    /// The settings, if they are consistent.
     pub(crate) fn settings(self) -> Result<Settings, Error> {
         self.settings.check()?;
         Ok(self.settings)

@@ -33,7 +33,7 @@ impl Encode for Acl {
     }
 }
 
-/// A missing scheme or id is empty, and matches no client.
+/// A null scheme or id becomes an empty string, which matches no client.
 impl<'a> Decode<'a> for Acl {
     const SHORTEST: usize = AclEntry::<Option<String>>::SHORTEST;
 
@@ -66,9 +66,10 @@ pub(crate) enum Request {
 /// Why a request cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unreadable {
-    /// It ends too early, or contains an impossible value or an operation that is not allowed.
+    /// The request ends too early, or contains an impossible value or an operation that is not
+    /// allowed.
     Malformed(Malformed),
-    /// In a multi, an access list is missing.
+    /// In a multi, the ACL of a create is null.
     NoAcl,
 }
 
@@ -79,8 +80,8 @@ impl From<Malformed> for Unreadable {
 }
 
 impl Request {
-    /// `None` for a kind of request that this server does not know. Anything behind the request is
-    /// ignored, as on the real server.
+    /// `None` for a kind of request that this server does not know. As on the real server, bytes
+    /// after the request are ignored.
     pub(crate) fn parse(op: OpCode, body: &[u8]) -> Result<Option<Self>, Unreadable> {
         let reader = &mut Reader::lenient(body);
         match op {
@@ -96,7 +97,7 @@ impl Request {
             }
             // Servers send this only to each other.
             OpCode::CreateSession => return Err(reader.malformed("a request of a client").into()),
-            // Only inside a multi.
+            // A check is allowed only inside a multi.
             OpCode::Check => return Ok(None),
             _ => {}
         }

@@ -41,8 +41,8 @@ async fn serve_until_end(client: &mut TcpStream, shared: &Shared) -> Option<i64>
     let (items, outgoing) = unbounded_channel();
     let id = shared.update(|state, now| state.open(peer, socket.into(), items, now))?;
     let _open = Open { id, shared };
-    // Without this, a small reply can wait for the acknowledgement of the previous one. Fails only
-    // for a closed socket.
+    // Without this, Nagle's algorithm can delay a small reply until the previous one is
+    // acknowledged. Fails only for a closed socket.
     drop(client.set_nodelay(true));
     let (from_client, to_client) = client.split();
     // After an error, the connection ends too.
@@ -59,8 +59,8 @@ async fn serve_until_end(client: &mut TcpStream, shared: &Shared) -> Option<i64>
     }
 }
 
-/// Unregisters the connection when dropped, also if a test's matcher panics. Otherwise the client
-/// would not see the end of the connection.
+/// Unregisters the connection when dropped, even if a test's matcher panics. Otherwise the client
+/// would not see that the connection has ended.
 struct Open<'a> {
     id: ConnectionId,
     shared: &'a Shared,
@@ -72,8 +72,8 @@ impl Drop for Open<'_> {
     }
 }
 
-/// Returns when the client closes the connection, sends an invalid frame, or sends no first frame
-/// in time.
+/// Returns when the client closes the connection, sends an invalid frame, or does not send its
+/// first frame within the timeout.
 async fn read(mut client: ReadHalf<'_>, id: ConnectionId, shared: &Shared) -> io::Result<()> {
     let Settings {
         max_frame,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `codec` | requests, replies and events, in the wire format of `curator-client` |
 //! | `tree` | nodes, transactions, sequence numbers; no I/O, no clock |
-//! | `acl` | access lists and identities |
+//! | `acl` | ACLs and identities |
 //! | `sessions` | sessions and their expiry, and the state of a connection |
 //! | `watches` | which connections to notify of an event |
 //! | `processor` | turns requests into replies and events; no I/O, no clock |
@@ -62,10 +62,9 @@ use crate::{
 /// milliseconds.
 ///
 /// It implements the client protocol of ZooKeeper 3.9: sessions, ephemeral, sequential, container
-/// and TTL nodes, transactions, access lists, watches of all kinds, and the four-letter words
-/// `ruok`, `srvr`, `mntr`, `cons`, `wchs` and `wchp`. Conformance tests compare it with real
-/// servers, byte by byte wherever the bytes are deterministic. Any ZooKeeper client can connect to
-/// it.
+/// and TTL nodes, transactions, ACLs, watches of all kinds, and the four-letter words `ruok`,
+/// `srvr`, `mntr`, `cons`, `wchs` and `wchp`. Conformance tests compare it with real servers, byte
+/// by byte wherever the bytes are deterministic. Any ZooKeeper client can connect to it.
 ///
 /// It does not replace an ensemble: it is a single server, and its data is lost when it is dropped.
 ///
@@ -75,8 +74,8 @@ use crate::{
 ///
 /// # Limitations
 ///
-/// - SASL: as a real server without SASL, it replies with success and an empty token. A
-///   `curator-client` that is configured to authenticate takes this for a refusal.
+/// - SASL: like a real server without SASL, it replies with success and an empty token. A
+///   `curator-client` that is configured to authenticate treats this as a refusal.
 /// - TLS, quotas (their nodes can be created, but nothing is counted), the super user, `reconfig`,
 ///   and requests between servers. To an unknown request it replies `Unimplemented` and closes the
 ///   connection, as the real server does.
@@ -95,7 +94,7 @@ pub struct EmbeddedServer {
     control: Mutex<()>,
 }
 
-/// The port. Not the state, which has the data of all nodes and the passwords of sessions.
+/// Shows only the port: the state holds the data of all nodes and the passwords of sessions.
 impl fmt::Debug for EmbeddedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EmbeddedServer")
@@ -157,8 +156,8 @@ impl EmbeddedServer {
         self.address().to_string()
     }
 
-    /// Whether the server runs, that is, was not [stopped](Self::stop). A paused server counts as
-    /// running.
+    /// Whether the server is running. A [paused](Self::pause) server counts as running, a
+    /// [stopped](Self::stop) one does not.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.shared.lock().stage != Stage::Stopped
@@ -171,8 +170,8 @@ impl EmbeddedServer {
         self.shut_down();
     }
 
-    /// Stops the server if it runs, and starts it again on the same port. Nodes and sessions are
-    /// kept, and the sessions' timeouts restart. As on a real server, watches end with their
+    /// Stops the server if it is running, and starts it again on the same port. Nodes and sessions
+    /// are kept, and the sessions' timeouts restart. As on a real server, watches end with their
     /// connections.
     ///
     /// # Errors
@@ -184,16 +183,16 @@ impl EmbeddedServer {
         self.start_up()
     }
 
-    /// As [`restart`](Self::restart), but all nodes and sessions are lost.
+    /// Like [`restart`](Self::restart), but all nodes and sessions are lost.
     ///
-    /// A client that reconnects is notified that its session has ended. A client that has seen more
-    /// transactions is disconnected, because the server's transactions start at 1 again; a real
+    /// A client that reconnects is notified that its session has ended. A client that has seen a
+    /// later transaction is disconnected, because the server's zxids start at 1 again; a real
     /// server that has lost its data does the same. Armed faults, the delay and the counts are
     /// kept.
     ///
     /// # Errors
     ///
-    /// As for [`restart`](Self::restart).
+    /// See [`restart`](Self::restart).
     pub fn restart_empty(&self) -> Result<(), Error> {
         let _controlled = self.control();
         self.shut_down();
@@ -224,13 +223,14 @@ impl EmbeddedServer {
         });
     }
 
-    /// Closes all connections; clients read an end of file. New connections are accepted.
+    /// Closes all connections; clients read EOF. New connections are accepted.
     pub fn cut(&self) {
         self.shared.update(|state, _| state.drop_connections());
     }
 
-    /// With true, the server stops listening, so new connections are refused (ECONNREFUSED).
-    /// Current ones stay open. A [restart](Self::restart) ends this.
+    /// If `refuse` is true, the server stops listening, so new connections are refused
+    /// (ECONNREFUSED). Current connections stay open. If it is false, the server listens again, as
+    /// it does after a [restart](Self::restart).
     ///
     /// # Errors
     ///
@@ -289,8 +289,8 @@ impl EmbeddedServer {
     /// first step is done when this returns.
     ///
     /// If the client does not reconnect, the nodes are deleted when the session's timeout has
-    /// passed since its last request. So, as in production, another client cannot have the nodes
-    /// before this client is notified, or its timeout has passed.
+    /// passed since its last request. So, as in production, another client cannot create the nodes
+    /// before this client is notified or its timeout has passed.
     /// [`close_session`](crate::close_session) deletes the nodes immediately, without notice to a
     /// client that still relies on them.
     ///
@@ -390,7 +390,8 @@ impl EmbeddedServer {
     }
 
     fn shut_down(&self) {
-        // One update: a request that a paused server has not read must not be applied in between.
+        // A single update, because a request that a paused server has not read must not be applied
+        // in between.
         self.shared.update(|state, _| {
             state.stage = Stage::Stopped;
             state.drop_connections();

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr};
 use super::acl::Id;
 use crate::OpCode;
 
-/// A point in time, in milliseconds of a monotonic clock.
+/// A time on a monotonic clock, or a duration, in milliseconds.
 pub(crate) type Millis = u64;
 
 /// All sessions that exist, connected or not.
@@ -21,7 +21,7 @@ pub(crate) struct Sessions {
 
 #[derive(Debug)]
 struct Session {
-    /// The timeout at its creation. A client that reconnects may get another.
+    /// The timeout at the session's creation. A client that reconnects may get another timeout.
     timeout: Millis,
     expires: Millis,
     /// The session has ended for its client: nothing renews it.
@@ -57,8 +57,8 @@ impl Sessions {
         session.map(|session| session.expires = expires).is_some()
     }
 
-    /// Ends a session for its client, but keeps its nodes. Returns false if it does not exist, or
-    /// had ended before.
+    /// Ends a session for its client, but keeps its nodes. Returns false if the session does not
+    /// exist or had already ended.
     pub(crate) fn end(&mut self, id: i64) -> bool {
         self.by_id
             .get_mut(&id)
@@ -86,8 +86,7 @@ impl Sessions {
         }
     }
 
-    /// Restarts all timeouts at a new leader, which does not know of sessions that were about to
-    /// end.
+    /// Restarts all timeouts at a new leader, which does not know which sessions were about to end.
     #[cfg(feature = "simulation")]
     pub(crate) fn restart(&mut self, now: Millis) {
         self.by_id
@@ -124,7 +123,7 @@ impl Sessions {
         self.by_id.values().map(|session| session.expires).min()
     }
 
-    /// When the next one of these sessions expires, unless a client renews it.
+    /// When the next of the sessions that `includes` accepts expires, unless a client renews it.
     #[cfg(feature = "simulation")]
     pub(crate) fn next_expiry_of(&self, includes: impl Fn(i64) -> bool) -> Option<Millis> {
         self.by_id

@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     begin: Instant,
 }
 
-/// See the module.
+/// The state behind the lock of [`Shared`].
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) processor: Processor,
@@ -47,7 +47,8 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 struct Link {
     items: UnboundedSender<Item>,
-    /// A duplicate, so that the link can be cut without waiting for the server's thread.
+    /// A duplicate of the socket, so that the link can be cut without waiting for the server's
+    /// thread.
     socket: TcpStream,
 }
 
@@ -99,7 +100,7 @@ impl Shared {
         }
     }
 
-    /// Processes the frame, unless the server is paused: then it returns false.
+    /// Processes the frame. Returns false, without processing it, if the server is paused.
     fn try_receive(&self, id: ConnectionId, payload: &[u8]) -> bool {
         let request = {
             let mut state = self.lock();
@@ -164,7 +165,7 @@ impl Shared {
 }
 
 impl State {
-    /// Accepts a new connection, if the server runs.
+    /// Accepts a new connection, unless the server is stopped.
     pub(crate) fn open(
         &mut self,
         peer: SocketAddr,
@@ -208,7 +209,7 @@ impl State {
         }
     }
 
-    /// Sends the processor's output. `fault` affects the reply to its connection.
+    /// Sends the processor's output. `fault` affects the reply on its connection.
     fn deliver(&mut self, fault: Option<(ConnectionId, Fault)>) {
         for (id, output) in self.processor.take_outbox() {
             let fault = fault.filter(|(hit, _)| *hit == id).map(|(_, fault)| fault);

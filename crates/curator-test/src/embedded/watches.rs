@@ -54,7 +54,7 @@ pub(crate) struct Table {
 }
 
 impl WatcherKind {
-    /// With only one mode per path, a request cannot name the persistent modes.
+    /// With only one mode per path, a request cannot address the persistent modes.
     pub(crate) fn of_number(number: i32, modes: Modes) -> Option<Self> {
         match number {
             4 | 5 if modes == Modes::Last => None,
@@ -86,7 +86,7 @@ impl Watches {
     }
 
     /// Implements `addWatch`. Before 3.9, a recursive watch is also a watch on children, although
-    /// it reports none of their changes (ZOOKEEPER-4475).
+    /// it reports no changes of the children (ZOOKEEPER-4475).
     pub(crate) fn add(&mut self, path: &str, connection: ConnectionId, mode: Mode) {
         self.data.add(path, connection, mode);
         if mode != Mode::PersistentRecursive || self.modes == Modes::Last {
@@ -204,7 +204,7 @@ impl Table {
         self.by_path.contains_key(path)
     }
 
-    /// Whether the connection watches the path in this mode; without a mode, in any.
+    /// Whether the connection watches the path in `mode`, or in any mode if it is `None`.
     fn has(&self, path: &str, connection: ConnectionId, mode: Option<Mode>) -> bool {
         let modes = self
             .by_path
@@ -213,8 +213,8 @@ impl Table {
         modes.is_some_and(|modes| mode.is_none_or(|mode| modes.contains(&mode)))
     }
 
-    /// Removes the connection's watch of this mode; without a mode, of all modes. Returns whether
-    /// there was one.
+    /// Removes the connection's watch of `mode`, or of all modes if it is `None`. Returns whether
+    /// such a watch existed.
     fn remove(&mut self, path: &str, connection: ConnectionId, mode: Option<Mode>) -> bool {
         let Some(modes) = self
             .by_path

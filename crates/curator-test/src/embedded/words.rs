@@ -11,11 +11,11 @@ const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION")
 );
 
-/// The word of this name.
+/// Parses a four-letter word.
 ///
 /// # Errors
 ///
-/// When there is none.
+/// When this is not a four-letter word.
 pub(crate) fn parse(word: &str) -> Result<[u8; 4], Error> {
     word.as_bytes()
         .try_into()

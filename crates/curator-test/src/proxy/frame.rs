@@ -15,14 +15,15 @@ const RECORD_HEADER: usize = 5;
 const TLS_HANDSHAKE: u8 = 0x16;
 /// The type of a record with data. With TLS 1.3, it is also the type of the last handshake records.
 const TLS_DATA: u8 = 0x17;
-/// Far above the limit of any server; a longer frame is not a ZooKeeper frame.
+/// The longest accepted frame. It is far above the limit of any server, so a longer frame is not a
+/// ZooKeeper frame.
 const LONGEST: usize = 64 * 1024 * 1024;
 
 /// The start of a handshake: the version of the protocol and the newest zxid, the timeout and the
 /// session id.
 ///
-/// Only what a proxy changes is decoded, as any data may follow: the real server decides what it
-/// accepts.
+/// Only the fields that a proxy changes are decoded. Any data may follow, because the real server
+/// decides what it accepts.
 type RequestStart = ((i32, i64), (i32, i64));
 /// The start of the reply to a handshake: the version of the protocol and the timeout.
 type ResponseStart = (i32, i32);
@@ -58,8 +59,8 @@ impl Frame {
         Ok(Self(bytes))
     }
 
-    /// Reads one TLS record; `begun` is the part that was read already; `None` if the stream ends
-    /// before it starts.
+    /// Reads one TLS record, of which the bytes `begun` were already read. `None` if the stream
+    /// ends before the record starts.
     pub(crate) async fn read_record(
         begun: &[u8],
         stream: &mut (impl AsyncRead + Unpin),
@@ -91,22 +92,23 @@ impl Frame {
         Self(framed(&payload))
     }
 
-    /// The reply to a handshake, with another session timeout. For a session that has ended it is
-    /// 0, and stays so.
+    /// The reply to a handshake, with its session timeout multiplied by `factor`. If the session
+    /// has ended, the timeout is 0 and stays 0.
     pub(crate) fn stretched(&self, factor: f64) -> Self {
         self.rewritten(|(_, timeout): &mut ResponseStart| {
             *timeout = (f64::from(*timeout) * factor) as i32;
         })
     }
 
-    /// A handshake that asks for a new session: without the id and the password of an existing one.
-    /// The password may be null, or cut off.
+    /// A handshake that asks for a new session instead of an existing one: id and password are
+    /// replaced by zeros. The password may be null or truncated.
     pub(crate) fn for_a_new_session(&self) -> Self {
         let without_id = self.rewritten(|(_, (_, session_id)): &mut RequestStart| *session_id = 0);
         without_id.rewritten(|(_, password): &mut (RequestStart, Vec<u8>)| password.fill(0))
     }
 
-    /// A frame with a changed record at its start; unchanged without such a record.
+    /// A copy of the frame with the record at its start changed. Unchanged if the frame does not
+    /// start with such a record.
     fn rewritten<'a, T: Decode<'a> + Encode>(&'a self, change: impl FnOnce(&mut T)) -> Self {
         let mut reader = Reader::lenient(self.payload());
         let Ok(mut record) = reader.read::<T>("a handshake") else {
@@ -134,8 +136,8 @@ pub(crate) fn is_four_letter_word(first: [u8; LENGTH]) -> bool {
     first.iter().all(u8::is_ascii_lowercase)
 }
 
-/// Whether a connection starts with a TLS record. As the length of a frame, these bytes would be
-/// far too large.
+/// Whether a connection starts with a TLS record. Read as the length of a frame, these bytes would
+/// be far too large.
 pub(crate) fn is_tls(first: [u8; LENGTH]) -> bool {
     first[0] == TLS_HANDSHAKE
 }
@@ -177,7 +179,7 @@ mod tests {
         for (rest, expected) in [
             (&b"\0\0\0\x02pw\x05"[..], &b"\0\0\0\x02\0\0\x05"[..]),
             (b"\0\0\0\x02pw", b"\0\0\0\x02\0\0"),
-            // Null, cut off, and missing.
+            // The password is null, truncated, and missing.
             (b"\xff\xff\xff\xff\x01", b"\xff\xff\xff\xff\x01"),
             (b"\0\0\0\x02p", b"\0\0\0\x02p"),
             (b"", b""),

@@ -67,7 +67,7 @@ pub(crate) async fn serve(mut client: TcpStream, upstream: SocketAddr, shared: A
     drop((client, server));
 }
 
-/// A link that is registered until this is dropped, for any reason.
+/// Unregisters the link when dropped, however the connection ends.
 struct Open<'a> {
     id: LinkId,
     shared: &'a Shared,
@@ -190,8 +190,8 @@ impl LinkHalf {
         self.finish(&out).await;
     }
 
-    /// Lets the traffic decide about a frame, and queues what follows from the verdict. A frame
-    /// that is lost or cut is dropped.
+    /// Asks the traffic for a verdict on a frame, and queues the resulting actions. A frame that is
+    /// lost or cut is dropped.
     fn apply_verdict(
         &self,
         frame: Frame,
@@ -263,8 +263,8 @@ impl LinkHalf {
                 }
                 Action::Frame(frame, note) => {
                     let is_reply = matches!(note, Note::Reply(_));
-                    // Recorded before the write: the next request may arrive before this task runs
-                    // again.
+                    // A reply is recorded before the write, because the next request may arrive
+                    // before this task runs again.
                     if is_reply {
                         self.shared
                             .update(|state| state.traffic.delivered(self.id, &note));
@@ -284,7 +284,7 @@ impl LinkHalf {
     }
 
     /// Handles a failed write: the receiver has closed the connection. Returns the error, which
-    /// closes the sender's connection; waits forever if bytes to the sender are lost.
+    /// closes the sender's connection, or waits forever if bytes to the sender are lost.
     async fn end_after(&self, error: io::Error) -> io::Result<()> {
         if self
             .shared

@@ -96,12 +96,12 @@ impl FaultProxy {
             .update(|state| state.delay = delay.min(LONGEST_DELAY));
     }
 
-    /// Closes every connection now; peers read an end of file. New connections are accepted.
+    /// Closes every connection now; peers read EOF. New connections are accepted.
     pub fn cut(&self) {
         self.shared.update(|state| state.end_all(End::Close));
     }
 
-    /// Breaks every connection with a TCP reset: peers get an error, not an end of file as with
+    /// Breaks every connection with a TCP reset: peers get an error, not EOF as with
     /// [`cut`](Self::cut).
     ///
     /// The resets are sent right after this returns.
@@ -109,8 +109,8 @@ impl FaultProxy {
         self.shared.update(|state| state.end_all(End::Reset));
     }
 
-    /// With true, the proxy stops listening, so new connections are refused (ECONNREFUSED). Current
-    /// ones stay open.
+    /// If `refuse` is true, the proxy stops listening, so new connections are refused
+    /// (ECONNREFUSED). Current connections stay open. If it is false, the proxy listens again.
     ///
     /// # Errors
     ///
@@ -137,21 +137,21 @@ impl FaultProxy {
 
     /// From now on, the session timeout in each reply to a handshake is multiplied by `factor`.
     /// Open connections keep their timeout; after a [`cut`](Self::cut), clients reconnect and get
-    /// the new one. 1 ends this, as does any value that is not a positive number.
+    /// the new one. A factor of 1 ends this, as does any factor that is not a positive number.
     ///
     /// This imitates a client whose clock runs at another rate than the servers'. With a factor of
-    /// 2, the client's session timeout is twice the servers'. In everything that a client
-    /// measures in session timeouts (when to ping, when to abandon a connection, how long its
-    /// session is certainly alive), it then behaves as a client with the true timeout whose clock
-    /// runs at half the rate.
+    /// 2, the client's session timeout is twice the servers'. In everything that a client measures
+    /// in session timeouts (when to ping, when to abandon a connection, how long its session is
+    /// certainly alive), it then behaves like a client with the true timeout whose clock runs at
+    /// half the rate.
     pub fn stretch_session_timeouts(&self, factor: f64) {
         let factor = Some(factor).filter(|factor| factor.is_finite() && *factor > 0.0);
         self.shared.update(|state| state.stretch = factor);
     }
 
-    /// With true, each handshake that resumes a session is changed into one that opens a new
-    /// session, as ClickHouse Keeper answers it (its issue 116690). The session that was to be
-    /// resumed stays open on the server.
+    /// If `replace` is true, each handshake that resumes a session is changed into one that opens a
+    /// new session. ClickHouse Keeper answers such a handshake with a new session (its issue
+    /// 116690). The session that was to be resumed stays open on the server.
     pub fn replace_sessions(&self, replace: bool) {
         self.shared
             .update(|state| state.replaces_sessions = replace);
@@ -186,11 +186,11 @@ pub(crate) struct Shared {
     changed: watch::Sender<()>,
 }
 
-/// See the module.
+/// The state behind the lock of [`Shared`].
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) traffic: Traffic,
-    /// How late each frame is.
+    /// The delay of each frame.
     pub(crate) delay: Duration,
     /// The factor for the session timeout in each reply to a handshake.
     pub(crate) stretch: Option<f64>,
@@ -212,9 +212,9 @@ struct Sockets {
 /// How a test ends a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Normally: the peers read an end of file.
+    /// Closes the connections normally: the peers read EOF.
     Close,
-    /// With a reset: the peers get an error.
+    /// Sends a TCP reset: the peers get an error.
     Reset,
 }
 
@@ -275,7 +275,7 @@ impl State {
         self.links.values_mut().for_each(|link| link.end(end));
     }
 
-    /// Ends all losses of bytes, and closes the links that have lost some.
+    /// Ends all black holes, and closes the links that have lost bytes.
     pub(crate) fn heal(&mut self) {
         for id in self.traffic.heal() {
             if let Some(link) = self.links.get_mut(&id) {

@@ -23,7 +23,7 @@ const JVM: [&str; 7] = [
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     // Most of the methods that Java compiles by default during a start are not called often enough
-    // to repay it.
+    // to repay the compilation.
     "-XX:CompileThresholdScaling=3",
     "-XX:-UsePerfData",
     "-Xshare:auto",

@@ -25,8 +25,8 @@ use crate::{
     ports::{Port, ServingThread},
 };
 
-/// The first number of a first message on an election port, since 3.5: with one address of the
-/// sender, or with several.
+/// The first number of the first message on an election port, since 3.5. The message has one
+/// address of the sender, or several.
 const INITIAL_MESSAGES: [i64; 2] = [-65_536, -65_535];
 /// The longest message that `InitialMessage.parse` accepts.
 const LONGEST_ADDRESS: i32 = 2048;
@@ -140,7 +140,7 @@ impl Network {
         self.links.get(&(from, to)).map(|link| link.ports.server())
     }
 
-    /// Cuts each link whose members have numbers that `between` accepts.
+    /// Cuts each link between members whose numbers `between` accepts.
     pub(crate) fn cut(&self, between: impl Fn(usize, usize) -> bool) {
         for (_, link) in self
             .links
@@ -247,8 +247,8 @@ async fn copy(
 /// Connects to a member that might not listen yet.
 ///
 /// Without the proxy, an early connection is refused, and the follower tries again. The proxy has
-/// accepted it already; if it closed the connection, the follower would conclude that its new
-/// leader has failed, and the next election would begin only after that leader has waited for
+/// already accepted the connection; if the proxy closed it, the follower would conclude that its
+/// new leader has failed, and the next election would begin only after that leader has waited for
 /// `initLimit`.
 async fn connect(upstream: SocketAddr) -> io::Result<TcpStream> {
     let end = Instant::now() + PATIENCE;
@@ -274,8 +274,7 @@ impl CallBack {
         let mut advertised = vec![0; length];
         member.read_exact(&mut advertised).await?;
         let address = String::from_utf8_lossy(&advertised).replace(&self.advertised, &self.instead);
-        // Both addresses have a port of five digits; and the server's limit is far longer than this
-        // message.
+        // The length is the same as before, because both addresses have a port of five digits.
         let length = i32::try_from(address.len()).unwrap_or(i32::MAX);
         Ok([
             &version.to_be_bytes()[..],

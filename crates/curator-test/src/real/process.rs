@@ -153,7 +153,7 @@ impl Process {
             .all(|state| matches!(state, None | Some('T' | 't' | 'Z' | 'X')))
     }
 
-    /// Kills the program and waits until it has ended: a few milliseconds.
+    /// Kills the program and waits until it has ended, which takes a few milliseconds.
     pub(crate) fn kill(&mut self) -> Result<ExitStatus, Error> {
         self.signal(Signal::KILL)?;
         self.watchdog

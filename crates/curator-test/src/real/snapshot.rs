@@ -19,7 +19,8 @@ const COUNTER: usize = 4 * 8 + 4;
 
 /// Sets how many children of a node have been created, in the newest snapshot of a directory.
 ///
-/// The server replays its log onto the snapshot. That does not decrease the counter.
+/// When it starts, the server replays its log onto the snapshot, which does not decrease the
+/// counter.
 pub(crate) fn set_create_counter(folder: &Path, path: &str, counter: i32) -> Result<(), Error> {
     let file = newest(folder)?;
     let bytes = fs::read(&file).map_err(Error::io(format!("read {}", file.display())))?;
@@ -36,7 +37,7 @@ pub(crate) fn set_create_counter(folder: &Path, path: &str, counter: i32) -> Res
     fs::write(&file, changed).map_err(Error::io(format!("write {}", file.display())))
 }
 
-/// The newest file, by the zxid in its name, as the server chooses.
+/// The snapshot with the highest zxid in its name, which is the one that the server loads.
 fn newest(folder: &Path) -> Result<PathBuf, Error> {
     let entries = fs::read_dir(folder).map_err(Error::io(format!("read {}", folder.display())))?;
     let snapshot = |path: PathBuf| {
@@ -79,7 +80,7 @@ fn with_counter(mut bytes: Vec<u8>, path: &str, counter: i32) -> Result<Vec<u8>,
         reader.take(8 + 4)?;
     }
     for _ in 0..reader.count()? {
-        // The id of an access list.
+        // The id of an ACL.
         reader.take(8)?;
         for _ in 0..reader.count()? {
             // Permissions, scheme and id.
@@ -95,7 +96,7 @@ fn with_counter(mut bytes: Vec<u8>, path: &str, counter: i32) -> Result<Vec<u8>,
             break;
         }
         let is_wanted = path == wanted.as_bytes();
-        // The node's data, and the id of its access list.
+        // The node's data, and the id of its ACL.
         reader.text()?;
         reader.take(8)?;
         if is_wanted {
@@ -161,7 +162,7 @@ mod tests {
         [&(text.len() as i32).to_be_bytes(), text.as_bytes()].concat()
     }
 
-    /// A snapshot with one session, one access list, and nodes with these paths and counters.
+    /// A snapshot with one session, one ACL, and nodes with these paths and counters.
     fn snapshot(nodes: &[(&str, i32)]) -> Vec<u8> {
         let mut bytes = [
             &MAGIC[..],

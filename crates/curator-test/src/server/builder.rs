@@ -27,7 +27,8 @@ pub struct TestingServerBuilder {
 }
 
 impl TestingServerBuilder {
-    /// Sets the kind of server. Overrides the environment.
+    /// Sets the kind of server. Overrides the environment variable
+    /// [`SERVER_VARIABLE`](crate::SERVER_VARIABLE).
     pub fn kind(mut self, kind: ServerKind) -> Self {
         self.kind = Some(kind);
         self
@@ -36,7 +37,7 @@ impl TestingServerBuilder {
     /// ZooKeeper's unit of time, in whole milliseconds. Defaults to 100 ms.
     ///
     /// The server rounds session expiry up to whole ticks, and grants no session timeout below two
-    /// of them.
+    /// ticks.
     pub fn tick_time(mut self, tick: Duration) -> Self {
         self.settings.set_tick_time(tick);
         self
@@ -56,8 +57,8 @@ impl TestingServerBuilder {
     ///
     /// The embedded server has no JVM. It knows this property, `jute.maxbuffer`,
     /// `znode.container.checkIntervalMs`, `zookeeper.nio.sessionlessCnxnTimeout` and
-    /// `zookeeper.watchManagerName`, and ignores those about disks or logs. Any other makes its
-    /// start fail.
+    /// `zookeeper.watchManagerName`, and ignores properties about disks or logs. Any other property
+    /// makes its start fail.
     pub fn system_property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.system.insert(key.into(), value.into());
         self
@@ -104,7 +105,7 @@ impl TestingServerBuilder {
     /// - [`Error::Property`] when the embedded server does not support a setting, or TLS is
     ///   requested.
     /// - [`Error::NoSimulation`] when a simulated server is requested, and this crate was built
-    ///   without them.
+    ///   without the feature `simulation`.
     /// - [`Error::NotFound`] when a real server is requested and ZooKeeper or Java is not
     ///   installed.
     /// - Other errors when the server is not ready within 60 s.

@@ -1,4 +1,4 @@
-//! What the transcripts record: requests and replies as bytes again, for tests that change them.
+//! Converts recorded transcripts back to bytes, for tests that mutate them.
 
 pub mod names;
 pub mod op;
@@ -18,7 +18,7 @@ use self::{
 
 type Replies = Reply<Option<String>, Option<Vec<u8>>, AclEntry<String>>;
 
-/// The indentation of the lines that belong to the line before them.
+/// The indentation of a line that continues the line before it.
 pub const INDENT: &str = "       ";
 
 /// The transcripts that the conformance tests of `curator-test` have recorded.
@@ -49,7 +49,7 @@ pub fn lines(transcript: &str) -> Vec<String> {
     lines
 }
 
-/// What a client has received.
+/// A message that a client has received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recorded {
     Event(Vec<u8>),
@@ -61,10 +61,10 @@ pub enum Recorded {
     },
 }
 
-/// What the clients of a transcript have received, except handshakes and what is not recorded byte
-/// by byte.
+/// The messages that the clients of a transcript have received, except handshakes and messages
+/// whose bytes are not all recorded.
 pub fn recorded(transcript: &str) -> Vec<Recorded> {
-    // The requests with parts whose replies follow, each after its client's name.
+    // The multi requests that have no reply yet, each with its client's name.
     let mut asked: Vec<(&str, &str)> = Vec::new();
     let mut received = Vec::new();
     let lines = lines(transcript);
@@ -121,7 +121,7 @@ impl Recorded {
     }
 }
 
-/// The results of a request with parts.
+/// Encodes the results of a multi or a multi-read.
 fn parts(request: &str, results: &str) -> Option<Vec<u8>> {
     let mut writer = Writer::default();
     for (part, result) in request.lines().skip(1).zip(results.lines()) {
@@ -156,7 +156,7 @@ fn encoded(value: &impl Encode) -> Vec<u8> {
     writer.into_frame()
 }
 
-/// `None` for a kind of reply that has no bytes, or whose bytes are not all recorded.
+/// Parses a reply. `None` for a kind that is not handled here, or whose bytes are not all recorded.
 fn reply(op: OpCode, words: &mut Words<'_>) -> Option<Replies> {
     Some(match op {
         OpCode::Create => Reply::Create { path: text(words) },
@@ -211,7 +211,7 @@ fn text(words: &mut Words<'_>) -> Option<String> {
     words.data().and_then(|data| String::from_utf8(data).ok())
 }
 
-/// The text between two characters, and what follows.
+/// Takes the text between two delimiters.
 fn enclosed<'a>(words: &mut Words<'a>, (open, close): (char, char)) -> Option<&'a str> {
     let (inside, rest) = words.0.strip_prefix(open)?.split_once(close)?;
     words.0 = rest.trim_start();
@@ -239,7 +239,7 @@ fn acl(words: &mut Words<'_>) -> Option<Vec<AclEntry<String>>> {
         .collect()
 }
 
-/// Times and owners are not recorded: any will do.
+/// Times and owners are not recorded, so these fields get arbitrary values.
 fn stat(words: &mut Words<'_>) -> Option<Stat> {
     let mut stat = Stat::default();
     for (name, value) in enclosed(words, ('{', '}'))?

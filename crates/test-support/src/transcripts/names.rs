@@ -1,7 +1,7 @@
-//! ZooKeeper's names for its numbers, as far as the transcripts contain them.
+//! ZooKeeper's names for the protocol's numbers that occur in transcripts.
 
-/// The names of one kind of numbers: the kind, and runs of names, each with the number of its first
-/// one.
+/// The names of one kind of number: the kind, and runs of names for consecutive numbers, each with
+/// its first number.
 pub struct Names(&'static str, &'static [(i32, &'static str)]);
 
 impl Names {
@@ -11,7 +11,7 @@ impl Names {
             .flat_map(|(first, names)| (*first..).zip(names.split(' ')))
     }
 
-    /// A number's name; without one, the kind and the number.
+    /// The name of a number, or the kind and the number if it has no name.
     pub fn name(&self, number: i32) -> String {
         let known = self.known().find(|(known, _)| *known == number);
         known.map_or_else(
@@ -53,7 +53,7 @@ const ERRORS: Names = Names(
     ],
 );
 
-/// Requests.
+/// The types of requests.
 pub const OPERATIONS: Names = Names(
     "operation",
     &[
@@ -104,7 +104,7 @@ pub const WATCH_MODES: Names = Names("mode", &[(0, "persistent persistent_recurs
 /// The letter of each permission.
 const PERMISSIONS: [(i32, char); 5] = [(4, 'c'), (8, 'd'), (1, 'r'), (2, 'w'), (16, 'a')];
 
-/// Permissions as letters; undefined bits as a number.
+/// Permissions as letters, or as a number if an undefined bit is set.
 pub fn permissions(bits: i32) -> String {
     if bits & !31 != 0 {
         return bits.to_string();
@@ -119,7 +119,7 @@ pub fn permissions(bits: i32) -> String {
         .collect()
 }
 
-/// The bits of [`permissions`].
+/// The inverse of [`permissions`].
 pub fn bits(permissions: &str) -> i32 {
     let letters = || {
         PERMISSIONS

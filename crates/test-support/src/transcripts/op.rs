@@ -19,16 +19,16 @@ pub struct Op {
     pub code: OpCode,
     /// In wire format.
     pub body: Vec<u8>,
-    /// The kinds of its parts: the operations of a `multi` or `multiRead`.
+    /// The operations of a `multi` or `multiRead`.
     pub parts: Vec<OpCode>,
 }
 
 impl Op {
     /// Parses a request in a transcript of a scenario that began with the zxid `base`.
     ///
-    /// Its name is followed by the words that `encode` expects, or the bytes of its body, in
-    /// hexadecimal digits. The parts of a `multi` follow, one per line, indented and with their
-    /// numbers.
+    /// The request's name is followed by the words that `encode` expects, or by the bytes of the
+    /// body in hexadecimal. The operations of a `multi` follow, one per line, indented and
+    /// numbered.
     pub fn read(text: &str, base: i64) -> Self {
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let mut words = Words(first);
@@ -45,7 +45,8 @@ impl Op {
     }
 }
 
-/// Parses the parts of a request. Lines with more indentation belong to the part before them.
+/// Parses the operations of a `multi`. A line with more indentation continues the operation before
+/// it.
 fn parts(lines: &str, base: i64) -> Vec<Op> {
     let mut parts: Vec<String> = Vec::new();
     for line in lines.lines().filter_map(|line| line.strip_prefix(INDENT)) {
@@ -62,8 +63,9 @@ fn parts(lines: &str, base: i64) -> Vec<Op> {
     parts.iter().map(|part| Op::read(part, base)).collect()
 }
 
-/// `"/path" "data" mode`, optionally `ttl=` and `acl=`, is a create; open to all without an ACL.
-/// Words after a path are `watch`, data, a version, or the name of a number.
+/// Encodes the body of a request. A create is `"/path" "data" mode`, then optionally `ttl=` and
+/// `acl=`; without `acl=`, all clients have all permissions. In other requests, the words after the
+/// path are `watch`, data, a version, or a name such as `persistent`.
 fn encode(op: OpCode, words: &mut Words<'_>, parts: &[Op], base: i64) -> Vec<u8> {
     let mut writer = Writer::default();
     match op {

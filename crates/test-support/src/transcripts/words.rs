@@ -1,6 +1,6 @@
 //! Parses the words of a line in a transcript.
 
-/// The rest of a line.
+/// The part of a line that is not parsed yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Words<'a>(pub &'a str);
 
@@ -10,7 +10,7 @@ impl<'a> Words<'a> {
         self.up_to(self.0.find(' ').unwrap_or(self.0.len()))
     }
 
-    /// The value of `name=value`, if that is next. A list is one value.
+    /// The value of `name=value`, if `name` is next. A list is one value.
     pub fn value(&mut self, name: &str) -> Option<&'a str> {
         let value = self.0.strip_prefix(name)?.strip_prefix('=')?;
         self.0 = value;
@@ -67,8 +67,8 @@ impl<'a> Words<'a> {
         Some(self.lengthened((0..end).step_by(2).map(byte).collect()))
     }
 
-    /// A shortened text is followed by its full length. This extends it to that length, with its
-    /// last byte.
+    /// Extends a shortened text to its full length, by repeating its last byte. In a transcript,
+    /// the full length follows the text: `…(300 bytes)`.
     fn lengthened(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
         if let Some(rest) = self.0.strip_prefix("…(") {
             let (length, rest) = rest.split_once(" bytes)").expect("a length");
@@ -82,7 +82,7 @@ impl<'a> Words<'a> {
         bytes
     }
 
-    /// Takes the text before `end`, and skips the space behind it.
+    /// Takes the text before `end`, and skips the space after it.
     fn up_to(&mut self, end: usize) -> &'a str {
         let (word, rest) = self.0.split_at(end);
         self.0 = rest.strip_prefix(' ').unwrap_or(rest);

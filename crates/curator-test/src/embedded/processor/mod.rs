@@ -59,7 +59,7 @@ pub(crate) enum Output {
     /// The reply to the request that is being processed.
     Reply(Writer),
     Event(Writer),
-    /// Closes the connection, after everything before it.
+    /// Closes the connection, after all output before this.
     Close,
 }
 
@@ -100,7 +100,7 @@ impl Processor {
         }
     }
 
-    /// Replaces this server by another one. Connection ids are not reused, since the end of an
+    /// Replaces this server with another one. Connection ids are not reused, since the end of an
     /// earlier connection may be handled later.
     pub(crate) fn replace(&mut self, other: Self) {
         *self = Self {
@@ -122,7 +122,7 @@ impl Processor {
         self.last_connection
     }
 
-    /// Adds a new connection with a number that the caller has chosen.
+    /// Adds a new connection with an id that the caller has chosen.
     #[cfg(feature = "simulation")]
     pub(crate) fn open_as(&mut self, id: ConnectionId, peer: SocketAddr, now: Now) {
         self.connections.insert(id, Connection::new(peer, now.wall));

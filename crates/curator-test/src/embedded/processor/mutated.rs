@@ -1,5 +1,5 @@
 //! The requests of the recorded transcripts, with changed bytes, for a server without sockets. No
-//! request may make it panic, and what it sends are replies and events.
+//! request must make it panic, and everything it sends is a reply or an event.
 //!
 //! `CURATOR_MUTATIONS` is the number of conversations, 2,000 by default; `CURATOR_MUTATIONS_FROM`
 //! is the first seed.
@@ -21,20 +21,20 @@ use crate::embedded::builder::Settings;
 /// Values where lengths, counts and codes change their meaning.
 const EDGES: [i32; 8] = [0, 1, -1, -2, i32::MAX, i32::MIN, 1 << 20, 256];
 
-/// A frame that a client of a transcript has sent, after the client's name.
+/// A frame that a client of a transcript has sent, and the client's name.
 struct Sent {
     client: String,
     frame: Vec<u8>,
 }
 
-/// What the clients of a transcript have sent, in order.
+/// The frames that the clients of a transcript have sent, in order.
 fn sent(transcript: &str) -> Vec<Sent> {
     let frame = |text: &str| {
         if text.starts_with("connect ") {
             return ConnectRequest::new(30_000, 0, &[0_u8; 16][..]).frame();
         }
         if let Some(raw) = Words(text).bytes() {
-            // Without its length.
+            // Without the length prefix.
             return raw.get(4..).unwrap_or_default().to_vec();
         }
         let request = Op::read(text, 0);
@@ -76,7 +76,8 @@ fn mutate(numbers: &mut Numbers, frame: &mut Vec<u8>) {
     }
 }
 
-/// Runs the conversations of a transcript, each frame changed or not.
+/// Sends the frames of a transcript to a server, about a third of them mutated, and checks that it
+/// replies with valid frames.
 fn converse(numbers: &mut Numbers, transcript: &[Sent]) {
     let now = Now {
         monotonic: 0,

@@ -1,7 +1,7 @@
 //! The replicated part of a server: changes that every server of an ensemble applies in the same
 //! order, with the same result.
 //!
-//! A server that stands alone orders its changes itself and applies each at once.
+//! A standalone server orders its changes itself and applies each immediately.
 
 use super::{Now, Processor};
 use crate::embedded::{
@@ -23,7 +23,7 @@ pub(crate) enum Change {
     CloseSession {
         id: i64,
     },
-    /// With the identities of the client's connection.
+    /// `identities` are taken from the client's connection.
     Write {
         session_id: i64,
         identities: Vec<Id>,
@@ -44,7 +44,7 @@ pub(crate) enum Change {
     Refused(Code),
 }
 
-/// A change in its place among all changes.
+/// A change and its place in the order of all changes.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) zxid: i64,
@@ -53,7 +53,7 @@ pub(crate) struct Entry {
 }
 
 impl Processor {
-    /// Gives a change the next place.
+    /// Gives a change the next zxid.
     pub(super) fn order(&self, change: Change, now: Now) -> Entry {
         Entry {
             zxid: self.zxid + 1,

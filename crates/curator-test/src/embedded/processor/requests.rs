@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// A request that has arrived, and who performs it.
+/// A request that has arrived, and how to perform it.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub(crate) xid: i32,
@@ -24,7 +24,7 @@ pub(crate) struct Arrived {
     pub(crate) step: Step,
 }
 
-/// What follows a request.
+/// How to perform a request.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// This server performs it alone, from its own state.
@@ -114,7 +114,7 @@ impl Processor {
         }
     }
 
-    /// Processes a request on a server that stands alone.
+    /// Processes a request on a standalone server.
     pub(super) fn request(&mut self, id: ConnectionId, arrived: Arrived, now: Now) -> RequestInfo {
         let Arrived {
             xid,
@@ -144,7 +144,7 @@ impl Processor {
         info
     }
 
-    /// Performs and answers what this server can alone.
+    /// Performs any step except a change, and replies.
     pub(crate) fn perform(&mut self, id: ConnectionId, session_id: i64, xid: i32, step: Step) {
         match step {
             Step::Local(Request::Control(Control::Auth { scheme, auth, .. })) => {
@@ -167,7 +167,7 @@ impl Processor {
                 self.close(id);
             }
             Step::Abort => self.close(id),
-            // The caller orders a change first.
+            // The caller handles changes.
             Step::Change(_) => {}
         }
     }
@@ -177,7 +177,7 @@ impl Processor {
             Request::Read(read) => self.read(id, &read).map(Body::One),
             Request::MultiRead(reads) => Ok(self.multi_read(id, &reads)),
             Request::Control(control) => self.control(id, session_id, control),
-            // Handled earlier: they are ordered.
+            // Not reached: `step` turns these requests into changes.
             Request::Write(_) | Request::Multi(_) => Ok(Body::Empty),
         }
     }
@@ -208,7 +208,7 @@ impl Processor {
                 persistent,
                 recursive,
             } => self.set_watches(id, &watches, &persistent, &recursive),
-            // Handled earlier: they are ordered, or do more than send one reply.
+            // Not reached: `step` or `perform` handles these requests.
             Control::CloseSession {} | Control::Reconfig { .. } => Ok(Body::Empty),
             Control::Auth { .. } | Control::Sasl { .. } | Control::Ping {} => Ok(Body::Empty),
         }
@@ -329,9 +329,9 @@ impl Processor {
 }
 
 /// The reply to a request that cannot be parsed. For some requests, the real server has already
-/// started a transaction.
+/// started a transaction, which uses up a zxid.
 fn refuse(op: OpCode, unreadable: Unreadable) -> Step {
-    // Of what these requests contain, only a path must not be null.
+    // In these requests, only the path must not be null.
     let without_path = matches!(unreadable, Unreadable::Malformed(malformed) if malformed.is_null);
     let begun = match op {
         OpCode::Multi => unreadable != Unreadable::NoAcl,

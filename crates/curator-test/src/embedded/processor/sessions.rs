@@ -25,7 +25,7 @@ impl Processor {
         request
     }
 
-    /// Answers a handshake on a server that stands alone.
+    /// Answers a handshake on a standalone server.
     pub(super) fn handshake(
         &mut self,
         id: ConnectionId,
@@ -74,7 +74,8 @@ impl Processor {
             .then_some(session_id)
     }
 
-    /// Grants a session to a connection; `None` refuses it and closes the connection.
+    /// Grants a session to a connection. If `session` is `None`, refuses it and closes the
+    /// connection.
     pub(crate) fn answer_handshake(
         &mut self,
         id: ConnectionId,
@@ -133,15 +134,15 @@ impl Processor {
         }
     }
 
-    /// Ends a session for its client. Its nodes stay until it [expires](Self::expire). Returns
-    /// false if it does not exist, or had ended before.
+    /// Ends a session for its client. The session's nodes stay until it [expires](Self::expire).
+    /// Returns false if the session does not exist or had already ended.
     pub(crate) fn end_for_client(&mut self, session_id: i64) -> bool {
         let is_alive = self.sessions.end(session_id);
         self.close_connection_of(session_id);
         is_alive
     }
 
-    /// Continues after a stop: restarts the timeouts of sessions, and the packet counts.
+    /// Continues after a stop: restarts the timeouts of sessions, and resets the packet counts.
     pub(crate) fn resume(&mut self, now: Now) {
         self.packets = Packets::default();
         self.sessions.touch_all(now.monotonic);
@@ -151,7 +152,7 @@ impl Processor {
     fn remove_containers(&mut self, now: Now) {
         for path in self.tree.removable(now.wall) {
             let write = Write::DeleteContainer { path };
-            // Fails if it was the child of another one, which has changed with it.
+            // Cannot fail: all these nodes exist and have no children.
             drop(self.apply_next(
                 Change::Write {
                     session_id: 0,

@@ -19,7 +19,8 @@ fn processor() -> Processor {
     Processor::new(Settings::default(), 1, START)
 }
 
-/// Opens a connection that requests a session; 0 for a new one. Returns the granted session.
+/// Opens a connection that requests the session `session_id`, or a new session if it is 0. Returns
+/// the connection and the granted session.
 fn connect(processor: &mut Processor, session_id: i64, password: &[u8]) -> (ConnectionId, i64) {
     let id = processor.open("127.0.0.1:1".parse().unwrap(), START);
     processor.receive(

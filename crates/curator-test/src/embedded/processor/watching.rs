@@ -11,7 +11,7 @@ use crate::embedded::{
 };
 
 /// The zxid in an event that reports a missed change to a reconnected client: `setWatches` causes
-/// it, not a transaction. Before 3.9, the zxid in all events.
+/// it, not a transaction. Before 3.9, all events have this zxid.
 const NO_ZXID: i64 = -1;
 
 impl Processor {

@@ -41,7 +41,7 @@ impl Mode {
 }
 
 impl DataTree {
-    /// Creates a node by a request of this kind; `ttl` is -1 where the request has none.
+    /// Creates a node for a request of the type `op`. `ttl` is -1 if the request has none.
     pub(super) fn create(
         &mut self,
         op: OpCode,

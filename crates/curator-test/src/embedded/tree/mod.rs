@@ -24,8 +24,8 @@ pub(crate) struct DataTree {
     nodes: BTreeMap<String, Node>,
     /// The ephemeral nodes by session.
     ephemerals: BTreeMap<i64, BTreeSet<String>>,
-    /// The next sequence number of each node below which the current transaction has created
-    /// children. As on the real server, these numbers continue after `i32::MAX`, where the parent's
+    /// For each node in which the current transaction has created children: the next sequence
+    /// number. As on the real server, these numbers continue after `i32::MAX`, where the parent's
     /// counter stays.
     numbers: BTreeMap<String, i32>,
     /// Whether nodes may have a time to live.
@@ -78,14 +78,13 @@ impl DataTree {
         add("/zookeeper/quota", acl::open(), &[]);
         add("/zookeeper/config", acl::read_only(), &[]);
         if let Some(config) = tree.nodes.get_mut("/zookeeper/config") {
-            // The real server sets this node's access list with the version -1, and stores that
-            // version.
+            // The real server sets this node's ACL with the version -1, and stores that version.
             config.state.aversion = -1;
         }
         tree
     }
 
-    /// The real server has the root under two names, and counts both.
+    /// The number of nodes. The real server has the root under two names, and counts both.
     pub(crate) fn node_count(&self) -> usize {
         self.nodes.len() + 1
     }
@@ -121,8 +120,8 @@ impl DataTree {
             .collect()
     }
 
-    /// The nodes from a path on, ordered by path: with their data, their stat, and whether they are
-    /// containers.
+    /// The nodes from `path` on, ordered by path. Each has its data, its stat, and whether it is a
+    /// container.
     #[cfg(feature = "simulation")]
     pub(crate) fn nodes_from(&self, path: &str) -> impl Iterator<Item = (&str, &[u8], Stat, bool)> {
         self.nodes.range(path.to_owned()..).map(|(path, node)| {
@@ -187,7 +186,7 @@ fn key(path: &str) -> &str {
 }
 
 impl DataTree {
-    /// For a missing node, `NoNode` without a check of permissions.
+    /// The stat of a node. Fails with `NoNode` for a missing node, regardless of permissions.
     pub(crate) fn exists(&self, path: &str, identities: &[Id]) -> Result<Stat, Code> {
         if path.contains('\0') {
             return Err(Code::BadArguments);
@@ -217,7 +216,7 @@ impl DataTree {
         Ok((node.children.iter().cloned().collect(), node.stat()))
     }
 
-    /// Only clients with the admin permission see the hashes.
+    /// The ACL of a node. Only clients with the admin permission see the password hashes.
     pub(crate) fn acl(&self, path: &str, identities: &[Id]) -> Result<(Vec<Acl>, Stat), Code> {
         let node = self.node(path)?;
         acl::check(

@@ -27,8 +27,8 @@ pub(crate) struct Node {
     pub(crate) state: State,
 }
 
-/// The zxids, times and counters of a node. Small, so that a transaction can keep the old ones for
-/// an undo.
+/// The zxids, times and counters of a node. Small, so that a transaction can keep a copy for an
+/// undo.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) czxid: i64,
@@ -104,7 +104,7 @@ const SPECIAL: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/c
 
 /// The parent of a path. The path itself is not validated.
 ///
-/// As a parent, the root is the empty path.
+/// If the parent is the root, returns the empty path.
 fn parent(path: &str) -> Result<&str, Code> {
     match path.rsplit_once('/') {
         Some((parent, _)) if !path.contains('\0') => Ok(parent),

@@ -40,8 +40,9 @@ pub(super) enum Undo {
 }
 
 impl DataTree {
-    /// Applies all changes in one transaction. If one fails, none is applied, and the results show
-    /// which one: those before it succeeded and are undone, those after it were not tried.
+    /// Applies all changes in one transaction. If a change fails, none is applied, and the results
+    /// show which one failed: the changes before it succeeded and were undone, and the changes
+    /// after it were not tried.
     pub(crate) fn apply_all(
         &mut self,
         writes: &[Write],

@@ -73,8 +73,8 @@ impl DataTree {
         self.remove(path, context.zxid)
     }
 
-    /// For the server itself: checks no permission, and deletes any childless node that is not
-    /// ephemeral.
+    /// Intended for the server itself: checks no permission, and deletes any childless node that is
+    /// not ephemeral.
     fn delete_container(&mut self, path: &str, context: &Context<'_>) -> Result<Applied, Code> {
         parent_of_old(path)?;
         let node = self.node(path)?;
