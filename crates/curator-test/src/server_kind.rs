@@ -26,13 +26,13 @@ pub enum ServerKind {
     /// Apache ZooKeeper in a separate process. It needs Java and an installed ZooKeeper, and starts
     /// within a second.
     Real,
-    /// A follower in an ensemble of three that are simulated in the test's process, in real time:
-    /// it applies each change some milliseconds after its leader. It keeps all changes in memory,
-    /// and needs the feature `simulation`, which is on by default.
+    /// A follower in an ensemble of three servers, which are simulated in the test's process, in
+    /// real time. It applies each change some milliseconds after its leader. It keeps all changes
+    /// in memory, and needs the feature `simulation`, which is on by default.
     Simulated,
 }
 
-/// No [`ServerKind`] has this name.
+/// The error for a name that no [`ServerKind`] has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownKind {

@@ -36,7 +36,7 @@ impl Default for Settings {
             ("zookeeper.forceSync", "no"),
             ("zookeeper.preAllocSize", "1024"),
             // The selector threads read from and write to sockets themselves, so that a request
-            // needs fewer switches of threads: a server takes up to a third less processor time. In
+            // needs fewer thread switches: a server takes up to a third less processor time. In
             // exchange, it reads from fewer connections at a time.
             ("zookeeper.nio.numWorkerThreads", "0"),
             // JMX is not used.
@@ -99,8 +99,8 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// Presents this certificate. The private key must be in PKCS #8 and not encrypted; both are
-    /// PEM. Requests no client certificate.
+    /// Settings for a server that presents this certificate and requests no client certificate. The
+    /// certificate and the private key are PEM; the key must be in PKCS #8 and not encrypted.
     #[must_use]
     pub fn new(certificate_pem: impl Into<String>, key_pem: impl Into<String>) -> Self {
         let certificate_pem = certificate_pem.into();

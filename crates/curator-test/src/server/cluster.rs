@@ -25,8 +25,9 @@ const MAX_MEMBERS: usize = 9;
 
 /// A real ZooKeeper ensemble on the loopback interface.
 ///
-/// Each member is a real [`TestingServer`], with any `CURATOR_TEST_SERVER`, and can be stopped,
-/// killed, paused and restarted. Members are numbered from 0. Dropping the cluster kills them all.
+/// Each member is a real [`TestingServer`], whatever the value of `CURATOR_TEST_SERVER`, and can be
+/// stopped, killed, paused and restarted. Members are numbered from 0. Dropping the cluster kills
+/// them all.
 #[derive(Debug)]
 pub struct TestingCluster {
     members: Vec<TestingServer>,
@@ -88,8 +89,8 @@ impl TestingClusterBuilder {
     }
 
     /// Connects the members through proxies, so that [`isolate`](TestingCluster::isolate) and
-    /// [`disconnect`](TestingCluster::disconnect) can cut one off from the others. Clients connect
-    /// directly.
+    /// [`disconnect`](TestingCluster::disconnect) can cut a member off from the others. Clients
+    /// connect directly.
     pub fn partitionable(mut self) -> Self {
         self.partitionable = true;
         self
@@ -209,7 +210,7 @@ impl TestingCluster {
     }
 
     /// The number of the member that a session is connected to; `None` if no member that replies
-    /// has it.
+    /// has the session.
     pub async fn member_of_session(&self, session_id: i64) -> Option<usize> {
         for (index, member) in self.members.iter().enumerate() {
             let Ok(sessions) = member.sessions().await else {
@@ -247,11 +248,11 @@ impl TestingCluster {
     }
 
     /// Cuts two members off from each other, in both directions, until [`heal`](Self::heal). Both
-    /// still reach all others. Otherwise as [`isolate`](Self::isolate).
+    /// still reach all others. Otherwise like [`isolate`](Self::isolate).
     ///
     /// # Errors
     ///
-    /// As for [`isolate`](Self::isolate).
+    /// See [`isolate`](Self::isolate).
     ///
     /// # Panics
     ///
@@ -269,7 +270,7 @@ impl TestingCluster {
     ///
     /// # Errors
     ///
-    /// As for [`isolate`](Self::isolate).
+    /// See [`isolate`](Self::isolate).
     pub fn heal(&self) -> Result<(), Error> {
         self.network()?.restore();
         Ok(())

@@ -10,8 +10,8 @@ use crate::{
     settings::Settings,
 };
 
-/// What a [`TestingServer`](super::TestingServer) needs of a server in its process. See its methods
-/// of the same names.
+/// What a [`TestingServer`](super::TestingServer) needs of a server in its process. `TestingServer`
+/// documents the methods, under the same names.
 pub(crate) trait InProcess: std::fmt::Debug + Send + Sync {
     fn kind(&self) -> ServerKind;
 
@@ -35,7 +35,7 @@ pub(crate) trait InProcess: std::fmt::Debug + Send + Sync {
     fn four_letter_word(&self, word: &str) -> Result<String, Error>;
 }
 
-/// Each server has methods of the same names.
+/// Implements [`InProcess`] with the server's methods of the same names.
 macro_rules! in_process {
     ($server:ty, $kind:expr, $as_embedded:expr) => {
         impl InProcess for $server {
@@ -105,7 +105,7 @@ const WITHOUT_EFFECT: [&str; 11] = [
     "standaloneEnabled",
 ];
 
-/// Settings whose only supported value in the embedded server is this one.
+/// Settings for which the embedded server supports only this value.
 const FIXED: [(&str, &str); 3] = [
     ("maxClientCnxns", "0"),
     ("admin.enableServer", "false"),
@@ -163,8 +163,8 @@ pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Err
 }
 
 impl EmbeddedSettings {
-    /// As in ZooKeeper, an unknown line of `zoo.cfg` is a system property named `zookeeper.<key>`,
-    /// which overrides one from the JVM's command line.
+    /// Reads the settings. As in ZooKeeper, an unknown line of `zoo.cfg` is a system property named
+    /// `zookeeper.<key>`, which overrides one from the JVM's command line.
     fn read(settings: &Settings) -> Result<Self, Error> {
         let mut known = Self::default();
         for (key, value) in &settings.system {
@@ -183,7 +183,7 @@ impl EmbeddedSettings {
         Ok(known)
     }
 
-    /// Applies a system property. Errors contain `key` as its name.
+    /// Applies a system property. Errors name it `key`.
     fn system(&mut self, property: &str, value: &str, key: &str) -> Result<(), Error> {
         let plain = property.strip_prefix("zookeeper.").unwrap_or(property);
         match property {

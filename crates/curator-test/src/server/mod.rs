@@ -44,7 +44,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// deletes its data. A real server's process is also killed when the test's process ends in any
 /// other way, even by SIGKILL.
 ///
-/// After Curator's class of the same name.
+/// Modelled on Curator's class of the same name.
 ///
 /// # Caveats
 ///
@@ -72,7 +72,7 @@ impl TestingServer {
     ///
     /// # Errors
     ///
-    /// As for [`TestingServerBuilder::start`].
+    /// See [`TestingServerBuilder::start`].
     pub async fn start() -> Result<Self, Error> {
         Self::builder().start().await
     }
@@ -105,7 +105,7 @@ impl TestingServer {
     ///
     /// Tests that share a server must use different paths, and must not stop it. The server ends
     /// with the test program. It looks for empty containers once an hour instead of once a minute:
-    /// otherwise, a test that runs just then would send more requests.
+    /// otherwise, a check could make a running test send more requests.
     ///
     /// # Panics
     ///
@@ -118,11 +118,11 @@ impl TestingServer {
         }
     }
 
-    /// [`shared`](Self::shared), for callers that handle the failure.
+    /// Like [`shared`](Self::shared), but returns an error instead of panicking.
     ///
     /// # Errors
     ///
-    /// As for [`start`](Self::start).
+    /// See [`start`](Self::start).
     pub async fn try_shared() -> Result<&'static Self, Error> {
         static SHARED: OnceCell<TestingServer> = OnceCell::const_new();
         SHARED
@@ -139,7 +139,7 @@ impl TestingServer {
         Self::of(Server::InProcess(Box::new(server)), Some(begin))
     }
 
-    /// A server that was not started yet.
+    /// A server that has not been started yet.
     pub(crate) fn of_real(server: RealServer) -> Self {
         Self::of(Server::Real(Box::new(server)), None)
     }
@@ -228,8 +228,8 @@ impl TestingServer {
         }
     }
 
-    /// Kills the server (SIGKILL) and waits until it has ended, a few milliseconds. Its data is
-    /// kept. An embedded server is stopped.
+    /// Kills the server (SIGKILL) and waits until it has ended, which takes a few milliseconds. Its
+    /// data is kept. An embedded server is stopped.
     ///
     /// # Errors
     ///
@@ -244,15 +244,15 @@ impl TestingServer {
         }
     }
 
-    /// Stops the server if it runs, starts it again with the same port and data, and waits until it
-    /// is ready.
+    /// Stops the server if it is running, starts it again with the same port and data, and waits
+    /// until it is ready.
     ///
     /// A member of an ensemble is ready only with a quorum. To restart more members than a quorum
     /// can lose, restart them at the same time.
     ///
     /// # Errors
     ///
-    /// As for [`start`](Self::start).
+    /// See [`start`](Self::start).
     pub async fn restart(&self) -> Result<(), Error> {
         self.stop().await?;
         self.launch()?;
@@ -271,13 +271,13 @@ impl TestingServer {
     /// # Errors
     ///
     /// [`Error::NoNode`] when a node does not exist, [`Error::Snapshot`] when a real server's
-    /// snapshot cannot be read; other errors as for [`start`](Self::start). A real server is ready
-    /// again unless the last start fails.
+    /// snapshot cannot be read. For other errors, see [`start`](Self::start). A real server is
+    /// ready again unless the last start fails.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, a real server may stay stopped, and no counter or each of them may
-    /// be set.
+    /// If the future is dropped, a real server may stay stopped, and either none or all of the
+    /// counters may be set.
     pub async fn set_create_counters(&self, counters: &[(&str, i32)]) -> Result<(), Error> {
         let mut counters = counters.iter();
         match &self.server {

@@ -17,7 +17,7 @@ impl TestingServer {
     /// # Errors
     ///
     /// [`Error::NotRunning`] when the server is stopped. Other errors when it cannot be reached or
-    /// does not reply in time; for a paused embedded server, immediately.
+    /// does not reply in time. A paused embedded server fails immediately.
     pub async fn four_letter_word(&self, word: &str) -> Result<String, Error> {
         self.check_alive()?;
         self.words.ask(self.word_target(), word).await
@@ -45,32 +45,32 @@ impl TestingServer {
     /// ZooKeeper counts each request, each ping, each handshake and each four-letter word as one
     /// packet. Words sent by methods of this `TestingServer`, including this one, are subtracted,
     /// so the difference of two calls is the number of packets from clients in between. A word
-    /// without a reply may still be counted, and other programs' words are.
+    /// without a reply may still be counted, and the words of other programs are counted.
     ///
     /// # Errors
     ///
-    /// As for [`four_letter_word`](Self::four_letter_word).
+    /// See [`four_letter_word`](Self::four_letter_word).
     pub async fn packets_received(&self) -> Result<u64, Error> {
         self.check_alive()?;
         self.words.packets_received(self.word_target()).await
     }
 
-    /// How many watches on nodes the server has, without those on children: see
+    /// How many watches on nodes the server has, without watches on children: see
     /// [`total_watch_count`](Self::total_watch_count).
     ///
     /// # Errors
     ///
-    /// As for [`four_letter_word`](Self::four_letter_word).
+    /// See [`four_letter_word`](Self::four_letter_word).
     pub async fn watch_count(&self) -> Result<u64, Error> {
         let wchs = self.four_letter_word("wchs").await?;
         four_letter::watch_count(&wchs).ok_or(Error::Protocol(wchs))
     }
 
-    /// How many watches the server has, including those on children.
+    /// How many watches the server has, including watches on children.
     ///
     /// # Errors
     ///
-    /// As for [`four_letter_word`](Self::four_letter_word).
+    /// See [`four_letter_word`](Self::four_letter_word).
     pub async fn total_watch_count(&self) -> Result<u64, Error> {
         let mntr = self.four_letter_word("mntr").await?;
         four_letter::total_watch_count(&mntr).ok_or(Error::Protocol(mntr))
@@ -80,7 +80,7 @@ impl TestingServer {
     ///
     /// # Errors
     ///
-    /// As for [`four_letter_word`](Self::four_letter_word).
+    /// See [`four_letter_word`](Self::four_letter_word).
     pub async fn watches_by_path(&self) -> Result<BTreeMap<String, Vec<i64>>, Error> {
         Ok(four_letter::watches_by_path(
             &self.four_letter_word("wchp").await?,
@@ -91,7 +91,7 @@ impl TestingServer {
     ///
     /// # Errors
     ///
-    /// As for [`four_letter_word`](Self::four_letter_word).
+    /// See [`four_letter_word`](Self::four_letter_word).
     pub async fn sessions(&self) -> Result<Vec<SessionInfo>, Error> {
         Ok(four_letter::sessions(&self.four_letter_word("cons").await?))
     }
@@ -165,7 +165,8 @@ impl Words {
         Ok(answer)
     }
 
-    /// `None` while the server is not ready, or does not reply within a second.
+    /// Queries the server with `srvr`. `None` while the server is not ready, or does not reply
+    /// within a second.
     pub(crate) async fn srvr(&self, word_target: WordTarget<'_>) -> Option<Srvr> {
         let mut answered = self.answered.lock().await;
         let srvr = word_target.ask("srvr", SRVR_TIMEOUT).await.ok()?;
@@ -177,7 +178,7 @@ impl Words {
         })
     }
 
-    /// The packets that the server has counted, without these words.
+    /// The packets that the server has counted, without these four-letter words.
     pub(crate) async fn packets_received(&self, word_target: WordTarget<'_>) -> Result<u64, Error> {
         let mut answered = self.answered.lock().await;
         let mntr = word_target.ask("mntr", TIMEOUT).await?;

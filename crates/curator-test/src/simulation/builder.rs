@@ -13,7 +13,7 @@ use crate::embedded::{Millis, Settings};
 #[must_use = "call `start`"]
 pub struct SimulationBuilder {
     config: Config,
-    /// How to repeat the run, if not by the test of this thread.
+    /// The command that repeats the run. By default, it runs the test of this thread.
     command: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Default for SimulationBuilder {
 }
 
 impl SimulationBuilder {
-    /// The seed of everything that is left to chance. Defaults to 0.
+    /// The seed of everything random. Defaults to 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = seed;
         self
@@ -58,8 +58,8 @@ impl SimulationBuilder {
         Run::new(self.config.seed, self.command.clone())
     }
 
-    /// How many servers there are: 1, 3 or 5. Defaults to 1. Other numbers become the next greater
-    /// of these; more than 5 become 5.
+    /// How many servers there are: 1, 3 or 5. Defaults to 1. Other numbers are rounded up to one of
+    /// these; more than 5 become 5.
     pub fn servers(mut self, servers: usize) -> Self {
         self.config.servers = match servers {
             0..=1 => 1,
@@ -88,22 +88,23 @@ impl SimulationBuilder {
         self
     }
 
-    /// How long a frame takes from a client to a server, or back. Defaults to 1 to 3 ms, at random.
+    /// How long a frame takes from a client to a server, or back. The time is random, by default 1
+    /// to 3 ms.
     pub fn latency(mut self, latency: RangeInclusive<Duration>) -> Self {
         self.config.latency = bounds(&latency);
         self
     }
 
-    /// How much later than the leader a follower applies a change, besides the 1 to 2 ms of a
-    /// message between servers. Until then it serves the older data. Defaults to 0 to 5 ms, at
-    /// random.
+    /// How much later than the leader a follower applies a change, in addition to the 1 to 2 ms of
+    /// a message between servers. Until then it serves the older data. The time is random, by
+    /// default 0 to 5 ms.
     pub fn lag(mut self, lag: RangeInclusive<Duration>) -> Self {
         self.config.lag = bounds(&lag);
         self
     }
 
-    /// How long a server without a leader waits before it elects one. Defaults to 100 to 500 ms, at
-    /// random.
+    /// How long a server without a leader waits before it elects one. The time is random, by
+    /// default 100 to 500 ms.
     pub fn election(mut self, time: RangeInclusive<Duration>) -> Self {
         self.config.election = bounds(&time);
         self
@@ -123,21 +124,21 @@ impl SimulationBuilder {
         self
     }
 
-    /// The faults that happen by chance, from the start. Defaults to none.
+    /// The random faults, from the start. Defaults to none.
     pub fn faults(mut self, faults: Faults) -> Self {
         self.config.faults = faults;
         self
     }
 
-    /// When all faults [end](Simulation::heal), after the start. By default, they do not end by
+    /// How long after the start all faults [end](Simulation::heal). By default, they do not end by
     /// themselves.
     pub fn heal_after(mut self, time: Duration) -> Self {
         self.config.heal_after = Some(millis(time));
         self
     }
 
-    /// These settings, with the servers' settings, for a start at this time, in milliseconds since
-    /// 1970.
+    /// The configuration of a simulation whose servers have these `settings`. `start` is in
+    /// milliseconds since 1970.
     pub(super) fn into_config(self, settings: Settings, start: i64) -> Config {
         Config {
             settings,
@@ -150,8 +151,8 @@ impl SimulationBuilder {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime, or in one with several threads: tokio's clock cannot be paused
-    /// there.
+    /// When called outside a tokio runtime, or in a multi-threaded one: tokio's clock cannot be
+    /// paused there.
     #[must_use = "the simulation ends when this is dropped"]
     pub fn start(self) -> Simulation {
         let run = self.run_of_this();

@@ -12,11 +12,11 @@ use crate::{Error, RequestInfo};
 
 /// # Faults
 ///
-/// The effect of a method is in place when it returns, and no fault by chance ends it. Servers are
+/// The effect of a method is in place when it returns, and no random fault ends it. Servers are
 /// numbered from 1, as in their names. [`heal`](Self::heal) ends all faults.
 impl Simulation {
-    /// Stops a server, numbered from 1 as in its name. Its connections end. Its disk is kept. Does
-    /// nothing on a stopped one.
+    /// Stops a server, numbered from 1 as in its name. Its connections end, and its disk is kept.
+    /// Does nothing on a stopped server.
     ///
     /// # Panics
     ///
@@ -36,7 +36,7 @@ impl Simulation {
 
     /// Stops a server, and starts it again without its disk. It gets everything from the leader;
     /// until then it does not count for a majority. If a majority has lost its disks, there is a
-    /// leader only when all servers reach each other, and what none of them has is lost.
+    /// leader only when all servers reach each other, and data that no server has is lost.
     ///
     /// # Panics
     ///
@@ -48,8 +48,8 @@ impl Simulation {
         });
     }
 
-    /// As [`restart_without_disk`](Self::restart_without_disk), but the server has its disk as it
-    /// was some time ago.
+    /// Like [`restart_without_disk`](Self::restart_without_disk), but the server has its disk as it
+    /// was the time `ago` before now.
     ///
     /// # Panics
     ///
@@ -61,19 +61,19 @@ impl Simulation {
         });
     }
 
-    /// Stops all servers, and restores them as they were some time ago: what was written since is
-    /// lost. Sessions that existed then continue. Servers that ran start again.
+    /// Stops all servers, and restores them as they were the time `ago` before now. Later writes
+    /// are lost. Sessions that existed then continue. Servers that were running start again.
     ///
     /// With several servers, a new leader's zxids are greater than all that clients have seen, as
-    /// on a restored real ensemble that starts one epoch later. One server alone turns away
-    /// clients that have seen later changes.
+    /// on a restored real ensemble that starts one epoch later. A single server refuses clients
+    /// that have seen later changes.
     pub fn restore_older(&self, ago: Duration) {
         self.shared
             .update(|world| world.restore(world.now.saturating_sub(millis(ago))));
     }
 
-    /// A server does nothing, but its connections stay open: as a process that is stopped by a
-    /// signal.
+    /// Pauses a server: it does nothing, but its connections stay open, as if SIGSTOP had stopped
+    /// its process.
     ///
     /// # Panics
     ///
@@ -91,12 +91,12 @@ impl Simulation {
         self.change(server, World::resume_server);
     }
 
-    /// Cuts a process off from a server: frames in both directions wait, as if the network repeated
-    /// lost packets.
+    /// Cuts a process off from a server: frames in both directions wait, as if TCP were
+    /// retransmitting lost packets.
     ///
     /// # Panics
     ///
-    /// When there is no server with this number, or the process is one of another simulation.
+    /// When there is no server with this number, or the process belongs to another simulation.
     pub fn partition(&self, process: &Process, server: usize) {
         self.change(server, |world, s| world.part(self.id_of(process), s));
     }
@@ -105,12 +105,13 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// When there is no server with this number, or the process is one of another simulation.
+    /// When there is no server with this number, or the process belongs to another simulation.
     pub fn heal_partition(&self, process: &Process, server: usize) {
         self.change(server, |world, s| world.rejoin(self.id_of(process), s));
     }
 
-    /// Cuts these servers off from the others; all reach their clients. Replaces an earlier one.
+    /// Cuts these servers off from the other servers. All servers still reach their clients.
+    /// Replaces an earlier partition.
     ///
     /// # Panics
     ///
@@ -137,29 +138,30 @@ impl Simulation {
         self.arm(matches, Strike::CutRequest);
     }
 
-    /// The next request that matches is applied, but its connection is cut instead of the reply. As
-    /// [`cut_before_request`](Self::cut_before_request).
+    /// The next request that matches is applied, but its connection is cut instead of the reply.
+    /// See [`cut_before_request`](Self::cut_before_request).
     pub fn cut_before_reply(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
         self.arm(matches, Strike::CutReply);
     }
 
     /// The next request that matches is applied, but from then on its connection lets nothing
-    /// through. As [`cut_before_request`](Self::cut_before_request).
+    /// through. See [`cut_before_request`](Self::cut_before_request).
     pub fn silence(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
         self.arm(matches, Strike::Silence);
     }
 
     /// The next request that matches is refused with the error -127, as by a server whose queue is
-    /// full. A handshake is cut. As [`cut_before_request`](Self::cut_before_request).
+    /// full. The connection of a handshake is cut instead. See
+    /// [`cut_before_request`](Self::cut_before_request).
     pub fn throttle(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
         self.arm(matches, Strike::Throttle);
     }
 
     /// Expires a session early: its connection is closed, and when its client reconnects, the reply
-    /// reports that the session has expired. Its ephemeral nodes are deleted one or two ticks after
-    /// that; at the latest when its timeout has passed since its last request. So, as in
-    /// production, another client cannot have them before this client knows, or its timeout has
-    /// passed.
+    /// reports that the session has expired. Its ephemeral nodes are deleted one or two ticks
+    /// later, or at the latest when its timeout has passed since its last request. So, as in
+    /// production, another client cannot create these nodes before this client is notified or its
+    /// timeout has passed.
     ///
     /// # Errors
     ///
@@ -173,9 +175,9 @@ impl Simulation {
         }
     }
 
-    /// Closes a session, as [`close_session`](crate::close_session) on other servers: its
-    /// connection is closed, and then its ephemeral nodes are deleted, before its client knows.
-    /// With several servers, the deletes follow in some milliseconds.
+    /// Closes a session, like [`close_session`](crate::close_session) on other servers: its
+    /// connection is closed, and then its ephemeral nodes are deleted, before its client is
+    /// notified. With several servers, the deletes follow after some milliseconds.
     ///
     /// # Errors
     ///
@@ -189,15 +191,15 @@ impl Simulation {
         }
     }
 
-    /// Changes the bounds of the timeouts that the servers grant from now on. Sessions keep theirs
-    /// until they reconnect.
+    /// Changes the bounds of the timeouts that the servers grant from now on. Sessions keep their
+    /// timeouts until they reconnect.
     pub fn set_session_timeouts(&self, min: Duration, max: Duration) {
         self.shared
             .update(|world| world.set_timeouts(Some(min), max));
     }
 
-    /// An operator deletes a node and all below it, regardless of their access lists. The effect
-    /// follows in some milliseconds.
+    /// Deletes a node and all its descendants, as an operator whom no ACL restricts. The effect
+    /// follows after some milliseconds.
     ///
     /// # Errors
     ///
@@ -206,7 +208,7 @@ impl Simulation {
         exists(path, self.shared.update(|world| world.delete(path)))
     }
 
-    /// An operator takes all access to a node from all clients. The effect follows in some
+    /// Takes all access to a node from all clients, as an operator. The effect follows after some
     /// milliseconds.
     ///
     /// # Errors
@@ -225,9 +227,9 @@ impl Simulation {
         self.shared.update(|world| world.give_access_to(path));
     }
 
-    /// Sets the number of a node's next sequential child, as
+    /// Sets the number of a node's next sequential child, like
     /// [`EmbeddedServer::set_create_counter`](crate::EmbeddedServer::set_create_counter). The
-    /// effect follows in some milliseconds.
+    /// effect follows after some milliseconds.
     ///
     /// # Errors
     ///
@@ -240,22 +242,22 @@ impl Simulation {
         )
     }
 
-    /// How long a frame takes from a client to a server, or back, from now on: a random time, in
-    /// whole milliseconds.
+    /// Sets how long a frame takes from a client to a server, or back: a random time in this range,
+    /// in whole milliseconds.
     pub fn set_latency(&self, latency: RangeInclusive<Duration>) {
         self.shared
             .update(|world| world.set_latency(bounds(&latency)));
     }
 
-    /// Replaces the faults that happen by chance. Those that have begun continue until their end.
+    /// Replaces the random faults. Faults that have already begun continue until their end.
     pub fn set_faults(&self, faults: Faults) {
         self.shared.update(|world| world.set_faults(faults));
     }
 
-    /// Ends all faults, also those by chance: servers run, reach each other and all processes; they
-    /// grant timeouts, and frames take a time, as at the start; processes are polled, and nodes
-    /// accessible; replies that are held are delivered. What was deleted or lost is not restored,
-    /// and no killed process.
+    /// Ends all faults, including random ones. Servers run, and reach each other and all processes.
+    /// The bounds of session timeouts and the latency are as at the start. Processes are polled,
+    /// nodes are accessible, and held replies are delivered. Deleted or lost data and killed
+    /// processes are not restored.
     pub fn heal(&self) {
         self.shared.update(World::heal);
     }

@@ -8,40 +8,42 @@ use std::time::Duration;
 pub struct Fault {
     /// Between 0, never, and 1, always.
     pub probability: f64,
-    /// In whole milliseconds. The duration is random.
+    /// The longest duration, in whole milliseconds. The duration is random.
     pub bound: Duration,
 }
 
 impl Fault {
-    /// A fault that begins with a probability between 0 and 1, and lasts at most for a time.
+    /// A fault that begins with a probability between 0 and 1, and lasts at most for the time
+    /// `bound`.
     #[must_use]
     pub fn new(probability: f64, bound: Duration) -> Self {
         Self { probability, bound }
     }
 }
 
-/// Which faults happen by chance, until [`heal`](crate::Simulation::heal). By default, none.
+/// Which faults happen at random, until [`heal`](crate::Simulation::heal). By default, none.
 ///
-/// All chance comes from the simulation's seed.
+/// Each field has the probability of one fault, for each request, each reply, each second, and so
+/// on. All randomness comes from the simulation's seed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Faults {
-    /// Of each request: the connection is cut before the request is applied.
+    /// For each request: the connection is cut before the request is applied.
     pub cut_before_request: f64,
-    /// Of each reply: the connection is cut instead, after the request was applied.
+    /// For each reply: the connection is cut instead, after the request was applied.
     pub cut_before_reply: f64,
-    /// Of each request: the server's queue is full, so it refuses the request with the error -127.
+    /// For each request: the server's queue is full, so it refuses the request with the error -127.
     pub throttle: f64,
-    /// Of each frame: it arrives late, and so do those after it on its connection.
+    /// For each frame: it arrives late, and so do later frames on its connection.
     pub delay: Fault,
-    /// Of each request: the network lets nothing more through on its connection.
+    /// For each request: the network lets nothing more through on its connection.
     pub silence: Fault,
-    /// Of each message of the leader to a follower: it arrives late, and so do those after it.
+    /// For each message of the leader to a follower: it arrives late, and so do later messages.
     /// Until then, the follower serves older data.
     pub lag: Fault,
-    /// Of each time that sessions expire: the leader is late.
+    /// For each time that sessions expire: the leader is late.
     pub slow_tick: Fault,
-    /// In each second: a server stops. The bound is how long it is down.
+    /// In each second: a server stops. The bound limits how long it is down.
     pub crash: Fault,
     /// In each second: a server stops, and starts without its disk.
     pub lose_disk: Fault,
@@ -57,18 +59,19 @@ pub struct Faults {
     pub shorter_timeouts: Fault,
     /// In each second: no client has access to a node.
     pub take_access: Fault,
-    /// In each second: an operator deletes a node and all below it.
+    /// In each second: an operator deletes a node and all its descendants.
     pub delete: f64,
-    /// In each second: the servers are restored, and have lost what was written in a time. The
-    /// bound is this time. Not with one server, which would turn away clients that have seen more.
+    /// In each second: the servers are restored to an earlier state. The bound limits how old that
+    /// state is. This does not happen with one server, which would refuse clients that have seen
+    /// later changes.
     pub restore: Fault,
-    /// Of each reconnect of a session: it is answered with a new session, as `ClickHouse` Keeper
+    /// For each reconnect of a session: it is answered with a new session, as `ClickHouse` Keeper
     /// may do. The session itself gets no further requests.
     pub other_session: f64,
 }
 
 impl Faults {
-    /// Faults of processes, servers and the network: what an ensemble promises to survive. No
+    /// Faults of processes, servers and the network, which an ensemble promises to survive. No
     /// access is taken, nothing is deleted by an operator, no write is lost, and no reconnect is
     /// answered with another session.
     #[must_use]
@@ -106,11 +109,11 @@ impl Faults {
         }
     }
 
-    /// Only some of these faults, which the seed selects: each with the probability one half. A run
-    /// with few kinds of faults reaches states that one with all kinds does not.
+    /// A random selection of these faults: the seed decides whether each is kept, with probability
+    /// one half. A run with few kinds of faults reaches states that a run with all kinds does not.
     #[must_use]
     pub fn some(mut self, seed: u64) -> Self {
-        // Not the same numbers as in the simulation.
+        // The simulation itself uses `seed`; the numbers here must differ.
         let mut rng = fastrand::Rng::with_seed(!seed);
         for probability in self.probabilities() {
             if rng.bool() {
@@ -120,7 +123,7 @@ impl Faults {
         self
     }
 
-    /// Whether any fault begins by the second.
+    /// Whether any of the faults has a probability for each second.
     pub(crate) fn are_timed(&self) -> bool {
         let mut timed = *self;
         (

@@ -7,8 +7,8 @@ use crate::OpCode;
 
 /// # Inspection
 impl Simulation {
-    /// The nodes of the leader by path, without the root and ZooKeeper's own. While there is no
-    /// leader, of the server with the most recent data.
+    /// The nodes of the leader by path, without the root and ZooKeeper's own nodes. While there is
+    /// no leader, the nodes of the server with the most recent data.
     #[must_use]
     pub fn nodes(&self) -> BTreeMap<String, Node> {
         self.shared
@@ -21,7 +21,7 @@ impl Simulation {
         self.shared.update(|world| world.node(path))
     }
 
-    /// The nodes of a server, which may lag. As [`nodes`](Self::nodes).
+    /// Like [`nodes`](Self::nodes), but the nodes of this server, which may lag behind the leader.
     ///
     /// # Panics
     ///
@@ -73,30 +73,31 @@ impl Simulation {
         self.counts(|_| true)
     }
 
-    /// As [`requests`](Self::requests), from one process.
+    /// Like [`requests`](Self::requests), but only from one process.
     #[must_use]
     pub fn requests_of(&self, process: &Process) -> BTreeMap<OpCode, u64> {
         let its = self.id_of(process);
         self.counts(|id| id == its)
     }
 
-    /// What has happened, a line for each frame and fault: the time in seconds, the process, the
+    /// The events so far, one line for each frame and fault: the time in seconds, the process, the
     /// server, and the request or its result.
     #[must_use]
     pub fn trace(&self) -> String {
         self.shared.update(|world| world.trace.text().to_owned())
     }
 
-    /// A hash (FNV-1a) of all lines of the trace, also of those that are no longer kept.
+    /// A hash (FNV-1a) of all lines of the trace, including lines that are no longer kept.
     #[must_use]
     pub fn trace_hash(&self) -> u64 {
         self.shared.update(|world| world.trace.hash())
     }
 
-    /// Adds a line to the trace of the simulation on this thread: what the service or the test
-    /// does. So a failure shows it among the frames and faults. Without a simulation, does nothing.
+    /// Adds a line to the trace of the simulation on this thread, such as what the service or the
+    /// test does, so that the report of a failure shows it among the frames and faults. Does
+    /// nothing without a simulation.
     ///
-    /// It needs no value, so that what the service uses in a test, as a database of the test, can
+    /// This needs no `Simulation` value, so that code without one, such as a fake database, can
     /// call it. Control characters are escaped.
     ///
     /// ```

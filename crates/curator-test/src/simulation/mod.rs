@@ -2,15 +2,15 @@
 //!
 //! | Module | |
 //! |---|---|
-//! | `builder`, `faults`, `node` | settings, and what a test sees |
+//! | `builder`, `faults`, `node` | settings, and nodes as a test sees them |
 //! | `control`, `inspect` | the methods of a simulation |
 //! | `process` | the methods of a process, and the connections of its clients |
 //! | `run` | runs of many seeds |
-//! | `report` | what is printed about a run that fails; ends one whose time stands still |
+//! | `report` | reports of failing runs; ends a run whose time stands still |
 //! | `served` | a simulated server behind a real socket |
 //! | `shared` | the world's lock and its time; tokio's clock |
 //! | `world` | servers and network, without I/O and clock |
-//! | `trace` | what has happened, as text |
+//! | `trace` | the events of a run, as text |
 
 mod builder;
 mod control;
@@ -63,18 +63,19 @@ thread_local! {
 /// milliseconds, and the same seed and program give the same run, byte for byte in the
 /// [trace](Self::trace).
 ///
-/// It needs tokio's runtime with one thread, started paused: `#[tokio::test(start_paused = true)]`,
-/// or [`simulate`]. Else it pauses the runtime's clock, but runs then differ by a fraction of a
-/// millisecond.
+/// It needs tokio's current-thread runtime, started paused: `#[tokio::test(start_paused = true)]`,
+/// or [`simulate`]. If the runtime's clock runs, the simulation pauses it, but runs then differ by
+/// a fraction of a millisecond.
 ///
 /// Wait with `sleep` and `timeout` of tokio: [`soon`](crate::soon), [`within`](crate::within) and
-/// [`until`](crate::until) measure real time. A wait for what never happens, without a limit, runs
-/// for ever. So do the `blocking_*` methods of recipes: simulated time stands still for them.
-/// `tokio::time::advance` jumps over all that would have happened.
+/// [`until`](crate::until) measure real time. Without a limit, a wait for an event that never
+/// happens runs forever. So do the `blocking_*` methods of recipes, because simulated time stands
+/// still while they block. `tokio::time::advance` jumps over everything that tasks would have done
+/// in between.
 ///
 /// When a simulation is dropped in a panic, it prints its seed, the last events of its trace, and
 /// the command to repeat the run. When no simulated time passes for a minute, because a task
-/// computes or blocks for ever, it prints the same, and the process ends.
+/// computes or blocks forever, it prints the same, and the process ends.
 ///
 /// ```
 /// use std::time::Duration;
@@ -98,28 +99,27 @@ thread_local! {
 ///
 /// # What differs from real servers and a real network
 ///
-/// - There are no sockets: no back pressure, no limits of frames or of connections, no TLS, no
-///   SASL, no DNS. A connection is cut between frames, never within one.
-/// - Time has whole milliseconds. The code of clients takes no time.
-/// - A server that has been stopped for a minute refuses connections at once, and the trace leaves
-///   these out: an outage of an hour has thousands.
+/// - There are no sockets: no back pressure, no limits on frames or connections, no TLS, no SASL,
+///   no DNS. A connection is cut between frames, never within one.
+/// - Time advances in whole milliseconds. Client code takes no simulated time.
+/// - A server that has been stopped for a minute refuses connections immediately, and the trace
+///   leaves these attempts out: an outage of an hour has thousands of them.
 /// - Nothing is written to disk, and servers do not need time to read it.
-/// - Elections need no messages: after a bounded time, servers that can reach each other agree on
-///   one that has everything that was committed. Followers catch up at once.
+/// - Elections need no messages: after a bounded time, servers that can reach each other agree on a
+///   leader that has everything that was committed. Followers catch up immediately.
 /// - A follower that has lost its leader serves stale reads until it leaves the leader, as in
 ///   ZooKeeper. Its clients' sessions are not renewed in this time.
-/// - There are no observers, and no reconfiguration. Servers are cut off from each other in two
-///   groups.
+/// - There are no observers, and no reconfiguration. A partition has exactly two groups of servers.
 /// - A server that has lost its disk does not vote until it has caught up.
-/// - With one server, some faults never happen by chance: no server loses its disk, lags, is
-///   restored, or is cut off from others.
+/// - With one server, some random faults never happen: no server loses its disk, lags, is restored,
+///   or is cut off from others.
 /// - The clocks of clients, of processes and of servers agree.
 /// - Tasks that are ready at the same time run in the same order in each run. Races between the
-///   tasks of one process, as in a runtime with several threads, are not searched.
+///   tasks of one process, as in a runtime with several threads, are not explored.
 pub struct Simulation {
     shared: Arc<Shared>,
     run: Run,
-    /// Whether a drop in a panic prints a report. `simulate` and `search` print theirs.
+    /// Whether a drop in a panic prints a report. `simulate` and `search` print their own report.
     reports: bool,
     servers: usize,
     driver: AbortHandle,
@@ -141,7 +141,7 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// As [`SimulationBuilder::start`].
+    /// See [`SimulationBuilder::start`].
     #[must_use = "the simulation ends when this is dropped"]
     pub fn new(seed: u64) -> Self {
         Self::builder().seed(seed).start()
@@ -193,7 +193,7 @@ impl Simulation {
         names.join(",")
     }
 
-    /// A new process. Clients that are not started in one of these belong to the process
+    /// A new process. Clients that are not started in such a process belong to the process
     /// [`main`](Self::main).
     #[must_use]
     pub fn process(&self, name: &str) -> Process {
@@ -204,7 +204,7 @@ impl Simulation {
         })
     }
 
-    /// The process of the clients that are started without another one. A pause of it stops its
+    /// The process of the clients that are not started in another process. Pausing it stops its
     /// clients, but not the test that has started the simulation.
     #[must_use]
     pub fn main(&self) -> &Process {
@@ -217,7 +217,7 @@ impl Simulation {
         self.shared.update(|world| Duration::from_millis(world.now))
     }
 
-    /// Changes something about a server.
+    /// Applies a change to a server.
     fn change<R>(&self, server: usize, change: impl FnOnce(&mut World, ServerId) -> R) -> R {
         let server = self.server(server);
         self.shared.update(|world| change(world, server))
@@ -227,7 +227,8 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// When it belongs to another simulation, as a fault without an effect does.
+    /// When the process belongs to another simulation: a fault without an effect would make a test
+    /// pass for the wrong reason.
     fn id_of(&self, process: &Process) -> ProcessId {
         assert!(
             Arc::ptr_eq(&process.network.shared, &self.shared),
@@ -255,7 +256,7 @@ impl Simulation {
 impl Drop for Simulation {
     fn drop(&mut self) {
         report::forget(&self.shared);
-        // Fails when the thread ends.
+        // Fails while the thread's thread-locals are being destroyed.
         let _ = SIMULATIONS.try_with(|simulations| {
             simulations
                 .borrow_mut()
@@ -268,7 +269,7 @@ impl Drop for Simulation {
     }
 }
 
-/// The longest time in a simulation, 1,000 years: the sum of some is still a time.
+/// The longest time in a simulation, 1,000 years, so that a sum of several times does not overflow.
 const LONGEST: Millis = 1000 * 365 * 24 * 60 * 60 * 1000;
 
 fn millis(duration: Duration) -> Millis {

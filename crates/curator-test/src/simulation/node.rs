@@ -12,7 +12,7 @@ pub struct Node {
     pub version: i32,
     /// The session that owns it; `None` if the node is not ephemeral.
     pub owner: Option<i64>,
-    /// Whether the servers delete it after its last child.
+    /// Whether it is a container, which the servers delete after its last child.
     pub is_container: bool,
     /// The transaction that created it.
     pub czxid: i64,

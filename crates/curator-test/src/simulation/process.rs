@@ -27,10 +27,10 @@ use crate::{
 /// Clients belong to the process where they were started. A clone is the same process.
 ///
 /// It counts the requests of its clients, and makes the network fail at a request that the test
-/// selects, by the methods of a [`FaultProxy`](crate::FaultProxy): a fault with an
+/// selects, with the methods of a [`FaultProxy`](crate::FaultProxy): a fault with an
 /// [`OpCode`](crate::OpCode) affects the next request of that type that *arrives* at a server after
 /// the call, on any connection of the process. [`heal`](super::Simulation::heal) ends these faults
-/// too. Waits for a frame are limited by 30 s of simulated time.
+/// too. Waits for a frame are limited to 30 s of simulated time.
 #[derive(Debug, Clone)]
 pub struct Process {
     pub(crate) network: Arc<ProcessNetwork>,
@@ -69,7 +69,7 @@ impl Process {
     ///
     /// # Cancel safety
     ///
-    /// As the future.
+    /// As cancel safe as the future.
     pub async fn run<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| {
@@ -116,8 +116,8 @@ impl Process {
     /// [`run`](Self::run) never completes. Does nothing on a killed process.
     ///
     /// A restarted instance is a new [process](super::Simulation::process), which may have the same
-    /// name. Dropping or aborting the task of an instance is not this: its client then closes its
-    /// session in order.
+    /// name. Dropping or aborting the task of an instance does not kill it: its client then closes
+    /// its session in an orderly way.
     pub fn kill(&self) {
         self.network
             .shared
@@ -130,7 +130,8 @@ impl Process {
         self.network.shared.update(|world| world.cut(self.id()));
     }
 
-    /// With true, the servers refuse new connections of the process. Current ones stay open.
+    /// If `refuse` is true, the servers refuse new connections of the process. Current connections
+    /// stay open.
     pub fn refuse(&self, refuse: bool) {
         self.network
             .shared

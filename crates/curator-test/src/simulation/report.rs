@@ -17,8 +17,8 @@ use std::{
 use super::{Shared, trace::last_lines};
 use crate::embedded::Millis;
 
-/// The environment variable that makes [`search`](crate::search) run only one seed, and a failing
-/// seed prints all events.
+/// The environment variable with a seed: [`search`](crate::search) runs only this seed, and a
+/// failing run prints all events.
 pub const SEED_VARIABLE: &str = "CURATOR_SEED";
 
 /// How many of its last events a failing seed prints.
@@ -49,7 +49,7 @@ impl Run {
                 .unwrap_or_else(|| "(the simulation does not return)\n".to_owned())
         });
         let trace = trace.unwrap_or_default();
-        // With one seed, all is printed.
+        // If the variable selects one seed, all events are printed.
         let last = if env::var_os(SEED_VARIABLE).is_some() {
             &trace
         } else {
@@ -60,14 +60,15 @@ impl Run {
         )
     }
 
-    /// Prints the report of a run in a panic, whose message has been printed. Does not panic.
+    /// Prints the report of a run that has panicked. The panic's message is already printed. Does
+    /// not panic.
     pub(super) fn print(&self, shared: &Shared) {
         let report = self.report("its test has panicked, see above", Some(shared));
         let _ = catch_unwind(|| eprintln!("\n{report}"));
     }
 }
 
-/// The test that a thread runs. The test harness names its thread after it.
+/// The name of the test that a thread runs. The test harness gives the thread the same name.
 pub(super) struct TestName(Option<String>);
 
 impl TestName {
@@ -95,11 +96,12 @@ impl TestName {
     }
 }
 
-/// How often the thread looks.
+/// The interval between two checks by the thread.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How often a simulation must have stood still. Looks are counted, and no clock is read: while the
-/// whole process is stopped, as by a debugger, nothing counts.
+/// After how many checks without progress a simulation is reported. Checks are counted, and no
+/// clock is read, so that time for which the whole process is stopped, as by a debugger, does not
+/// count.
 const STILL: u32 = 60;
 
 /// The exit status of a test harness whose tests fail.
@@ -110,14 +112,14 @@ static WATCHED: Mutex<Vec<Simulated>> = Mutex::new(Vec::new());
 /// Is notified when there is a simulation to watch.
 static BEGUN: Condvar = Condvar::new();
 
-/// For how many simulations at a time there is room from the start. A test may count what each run
-/// leaves in memory, and the list belongs to none of them.
+/// The initial capacity of the list of simulations. A test may measure the memory that a run leaves
+/// behind, and growth of the list must not count as such.
 const ROOM: usize = 64;
 
 struct Simulated {
     run: Run,
     shared: Weak<Shared>,
-    /// The time in it at the last look, and how many looks ago it was reached.
+    /// The simulated time at the last check, and the number of checks without progress.
     time: Millis,
     still: u32,
 }
@@ -142,13 +144,13 @@ pub(super) fn forget(shared: &Arc<Shared>) {
     lock().retain(|simulated| simulated.shared.as_ptr() != Arc::as_ptr(shared));
 }
 
-/// Waits, without looking, while there is no simulation.
+/// Checks all simulations, forever. Blocks while there is none.
 fn watch_all() {
     loop {
         drop(BEGUN.wait_while(lock(), |simulations| simulations.is_empty()));
         thread::sleep(PERIOD);
         if let Some(report) = lock().iter_mut().find_map(Simulated::look) {
-            // Not by `eprintln`, which a test harness captures.
+            // Not with `eprintln`, whose output a test harness captures.
             let _ = writeln!(io::stderr(), "\n{report}");
             process::exit(FAILED);
         }
@@ -165,7 +167,7 @@ impl Simulated {
         }
     }
 
-    /// Returns a report if no time has passed in the last looks.
+    /// Checks for progress. Returns a report if no time has passed in the last `STILL` checks.
     fn look(&mut self) -> Option<String> {
         let shared = self.shared.upgrade()?;
         let time = shared.latest();
@@ -192,7 +194,7 @@ mod tests {
     use super::*;
     use crate::Simulation;
 
-    /// Looks at a simulation as often as needed.
+    /// Checks a simulation up to `looks` times, until there is a report.
     fn look_until(simulation: &Simulated, looks: u32) -> Option<String> {
         let mut simulated = Simulated {
             run: simulation.run.clone(),

@@ -32,8 +32,8 @@ const LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// When the test panics, or takes longer than a simulated day. The message has the seed, the last
 /// events of the trace, and the command to repeat the run. Also when called in a runtime.
 ///
-/// When no simulated time passes for 60 s, because a task computes or blocks for ever, the same is
-/// printed, and the process ends.
+/// When no simulated time passes for 60 s, because a task computes or blocks forever, the same
+/// report is printed, and the process ends.
 #[track_caller]
 pub fn simulate<T>(seed: u64, test: impl AsyncFnOnce(&Simulation) -> T) -> T {
     Simulation::builder().seed(seed).simulate(test)
@@ -50,7 +50,7 @@ pub fn simulate<T>(seed: u64, test: impl AsyncFnOnce(&Simulation) -> T) -> T {
 ///
 /// curator_test::search(0..10, async |simulation| {
 ///     let client = CuratorClient::builder(simulation.connect_string()).connect().await.unwrap();
-///     // For a minute, connections break and the server stops, by chance.
+///     // For a minute, connections break and the server stops, at random.
 ///     simulation.set_faults(Faults::of_network_and_servers());
 ///     tokio::time::sleep(Duration::from_secs(60)).await;
 ///     simulation.heal();
@@ -62,7 +62,7 @@ pub fn simulate<T>(seed: u64, test: impl AsyncFnOnce(&Simulation) -> T) -> T {
 ///
 /// # Panics
 ///
-/// As [`SimulationBuilder::search`].
+/// See [`SimulationBuilder::search`].
 #[track_caller]
 pub fn search(seeds: Range<u64>, test: impl AsyncFn(&Simulation) + Sync) {
     Simulation::builder().search(seeds, test);
@@ -73,7 +73,7 @@ impl SimulationBuilder {
     ///
     /// # Panics
     ///
-    /// As [`simulate`].
+    /// See [`simulate`].
     #[track_caller]
     pub fn simulate<T>(self, test: impl AsyncFnOnce(&Simulation) -> T) -> T {
         assert_no_runtime();
@@ -83,8 +83,7 @@ impl SimulationBuilder {
     /// Runs a test once for each seed, each in a separate runtime, on all processors. If the
     /// environment variable `CURATOR_SEED` is set, only with that seed.
     ///
-    /// Each run has only what its closure captures in common with the others: let it start
-    /// everything itself.
+    /// Runs share only what the closure captures, so let the closure start everything itself.
     ///
     /// # Panics
     ///
@@ -92,7 +91,7 @@ impl SimulationBuilder {
     /// seed, the last events of its trace, and the command to repeat it. Also when there are no
     /// seeds, when `CURATOR_SEED` is not a number, and when called in a runtime.
     ///
-    /// As [`simulate`], when no simulated time passes.
+    /// When no simulated time passes: see [`simulate`].
     #[track_caller]
     pub fn search(self, seeds: Range<u64>, test: impl AsyncFn(&Simulation) + Sync) {
         assert_no_runtime();
@@ -122,8 +121,8 @@ impl SimulationBuilder {
                         let run = self.clone().seed(seed).command(test_name.command(seed));
                         if let Err(failure) = run.run(&test) {
                             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                            // Seeds begin in order: all lower ones have begun, and end before the
-                            // report.
+                            // Seeds begin in order, so all lower seeds have begun, and end before
+                            // the report.
                             if failed.as_ref().is_none_or(|lowest| seed < lowest.run.seed) {
                                 *failed = Some(failure);
                             }
@@ -191,7 +190,7 @@ fn assert_no_runtime() {
     );
 }
 
-/// The value of [`SEED_VARIABLE`].
+/// Parses the value of [`SEED_VARIABLE`].
 #[track_caller]
 fn seed_in(value: &OsStr) -> u64 {
     let seed = value.to_str().and_then(|value| value.trim().parse().ok());

@@ -37,10 +37,10 @@ use crate::{
 /// How many servers the ensemble has.
 const SERVERS: usize = 3;
 
-/// How long a change by the operator may take. It takes some milliseconds.
+/// The time limit of a change by the operator, which usually takes some milliseconds.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a client that waits for a paused server looks at it.
+/// How often a connection checks whether a paused server has been resumed.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A follower of a simulated ensemble, for real clients.
@@ -52,7 +52,7 @@ pub(crate) struct SimulatedServer {
     control: Mutex<()>,
 }
 
-/// What serves the clients.
+/// The state that serves the clients, shared by their connections.
 struct Front {
     network: ProcessNetwork,
     server: ServerId,
@@ -72,7 +72,7 @@ impl SimulatedServer {
     pub(crate) fn start(settings: Settings) -> Result<Self, Error> {
         let port = Port::reserve()?;
         let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        // The passwords of sessions differ from other servers' passwords.
+        // The seed makes the passwords of sessions differ from other servers' passwords.
         let seed = u64::from(port.number()) << 32 | u64::from(since_1970.subsec_nanos());
         let builder = SimulationBuilder::default()
             .seed(seed)
@@ -216,8 +216,8 @@ impl Front {
 
 /// Serves one client until either side ends the connection.
 async fn serve(mut client: TcpStream, front: Arc<Front>) {
-    // Without this, a small reply can wait for the acknowledgement of the previous one. Fails only
-    // for a closed socket.
+    // Without this, Nagle's algorithm can delay a small reply until the previous one is
+    // acknowledged. Fails only for a closed socket.
     drop(client.set_nodelay(true));
     let Ok(socket) = front.network.connect(&front.host(), PORT).await else {
         return;
@@ -239,8 +239,8 @@ async fn serve(mut client: TcpStream, front: Arc<Front>) {
     close_lingering(client).await;
 }
 
-/// Hands the client's frames to the server. Returns when the client closes the connection, sends an
-/// invalid frame, no first frame in time, or a four-letter word.
+/// Passes the client's frames to the server. Returns when the client closes the connection, sends
+/// an invalid frame or a four-letter word, or does not send its first frame within the timeout.
 async fn read(mut client: ReadHalf<'_>, socket: &dyn Socket, front: &Front) -> io::Result<[u8; 4]> {
     let Settings {
         max_frame,

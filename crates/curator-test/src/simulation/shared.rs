@@ -18,15 +18,15 @@ use tokio::time::{Instant, Sleep, advance, pause, sleep_until};
 use super::world::World;
 use crate::embedded::Millis;
 
-/// The driver lets time pass at least this often, also when nothing is due. So time that stands
-/// still is seen.
+/// The driver updates the time at least this often, even when nothing is due, so that time that
+/// stands still is noticed.
 const BEAT: Millis = 1000;
 
 /// A world and its clock.
 pub(crate) struct Shared {
     state: Mutex<State>,
     start: Instant,
-    /// Whether the time is the system's, also for a caller whose runtime has paused the clock.
+    /// Whether the time is the system's, even for a caller whose runtime has paused the clock.
     is_real: bool,
     /// The time of the last change.
     latest: AtomicU64,
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
 
 struct State {
     world: World,
-    /// The driver, and until when it sleeps.
+    /// The driver's waker. It wakes the driver if something is due before `sleeps_until`.
     driver: Option<Waker>,
     sleeps_until: Millis,
 }
@@ -92,10 +92,10 @@ impl Shared {
         self.latest.load(Ordering::Relaxed)
     }
 
-    /// Changes the world at the current time, after everything that is due. Then wakes those whom
-    /// it concerns.
+    /// Processes everything that is due in the world, then changes the world, and wakes the tasks
+    /// that are affected.
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
-        // Whole milliseconds, as tokio's timers.
+        // Whole milliseconds, like tokio's timers.
         let now = Millis::try_from(self.elapsed().as_millis()).unwrap_or(Millis::MAX);
         self.latest.store(now, Ordering::Relaxed);
         let (result, wakers, driver) = {
@@ -116,16 +116,16 @@ impl Shared {
             };
             (result, wakers, driver)
         };
-        // Outside the lock: a waker may poll its task.
+        // Woken after the lock is released, because a waker may poll its task.
         wakers.into_iter().chain(driver).for_each(Waker::wake);
         result
     }
 }
 
-/// Lets time pass in a world, for ever.
+/// Lets time pass in a world, forever.
 pub(crate) struct Driver {
     shared: Arc<Shared>,
-    /// Set when it is first polled: only then it is in its runtime.
+    /// Created at the first poll, because only then is the driver in its runtime.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -172,18 +172,18 @@ impl Future for Driver {
 /// The unit of tokio's timers.
 const UNIT: Duration = Duration::from_millis(1);
 
-/// How long ago the runtime's timers have run last, at most.
+/// The longest possible time since the runtime's timers last ran.
 const RECENT: Duration = Duration::from_secs(60 * 60);
 
 /// Pauses the clock of the current runtime, unless it is paused.
 ///
-/// Timers end at whole milliseconds since the start of the runtime. A clock that was paused in
-/// between would stay there, and every timer would end a millisecond late. So the clock is set to
-/// the next whole one.
+/// Timers end at whole milliseconds since the start of the runtime. A clock that is paused between
+/// two whole milliseconds would stay between them, and every timer would end a millisecond late. So
+/// the clock is set to the next whole millisecond.
 ///
 /// # Panics
 ///
-/// As [`pause`]: outside a runtime, or in one with several threads.
+/// See [`pause`]: when called outside a runtime, or in a multi-threaded one.
 pub(super) fn pause_clock() {
     let before = Instant::now();
     let began = std::time::Instant::now();
@@ -197,8 +197,8 @@ pub(super) fn pause_clock() {
     }
 }
 
-/// The time since some whole millisecond of the runtime: the latest end of a timer that
-/// ends at once.
+/// The time since a whole millisecond of the runtime: the latest deadline of a timer that ends
+/// immediately, found by bisection.
 fn since_whole() -> Duration {
     let now = Instant::now();
     let mut ends = RECENT;
@@ -208,7 +208,7 @@ fn since_whole() -> Duration {
     }
     while ends - waits > Duration::from_nanos(1) {
         let middle = waits + (ends - waits) / 2;
-        // Before the start of the clock, no timer can be set; it would have ended.
+        // No timer can be set before the start of the clock; such a timer would have ended.
         if now
             .checked_sub(middle)
             .is_none_or(|at| poll_once(sleep_until(at)))
@@ -221,7 +221,7 @@ fn since_whole() -> Duration {
     ends
 }
 
-/// Whether a future is ready at once.
+/// Whether a future is ready immediately.
 fn poll_once(future: impl Future) -> bool {
     pin!(future)
         .poll(&mut Context::from_waker(Waker::noop()))
@@ -240,7 +240,7 @@ mod tests {
             tokio::time::sleep(UNIT).await;
         }
         assert_eq!(start.elapsed(), 3 * UNIT);
-        // Paused already: nothing changes.
+        // The clock is already paused, so nothing changes.
         pause_clock();
         assert_eq!(start.elapsed(), 3 * UNIT);
     }

@@ -24,7 +24,7 @@ pub(super) struct Client {
     pub(super) events: VecDeque<(i32, String)>,
 }
 
-/// A reply.
+/// A reply without its xid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) zxid: i64,
@@ -43,7 +43,8 @@ impl Client {
         Self::connect(process, server, 1000, seen, self.session, &self.password).await
     }
 
-    /// `None` if the connection ends before the handshake is answered. A refused session is 0.
+    /// Connects, and requests a session. `None` if the connection ends before the handshake is
+    /// answered. If the session is refused, its id is 0.
     pub(super) async fn connect(
         process: &Process,
         server: usize,
@@ -157,14 +158,14 @@ impl Client {
         self.call(OpCode::Ping, |writer| writer).await
     }
 
-    /// Whether the connection ends within a time.
+    /// Whether the connection ends within this many milliseconds.
     pub(super) async fn ends_within(&mut self, millis: u64) -> bool {
         let end = async { while self.frame().await.is_some() {} };
         tokio::time::timeout(ms(millis), end).await.is_ok()
     }
 }
 
-/// The body of a create that is open to all.
+/// Writes the body of a create with an ACL that is open to all.
 pub(super) fn create<'a>(writer: &'a mut Writer, path: &str, ephemeral: bool) -> &'a mut Writer {
     let acl = &[Acl::new(Permission::ALL, AuthId::anyone())][..];
     writer.write(&NewNode {

@@ -135,7 +135,7 @@ async fn a_restored_ensemble_has_lost_the_last_writes_but_continues_sessions() {
     assert_eq!(client.exists("/b", false).await, Some(false));
 }
 
-/// With the leader, a write survives that no other server has.
+/// A write that only the leader has survives if the leader takes part in the next election.
 #[tokio::test]
 async fn a_leader_brings_back_what_only_its_disk_has() {
     for (seed, takes_part) in [(1, true), (2, true), (3, false), (4, false)] {
@@ -187,7 +187,7 @@ async fn servers_with_older_disks_get_what_the_others_have() {
             .collect::<Vec<_>>(),
         ["/a", "/b"]
     );
-    // What none of them has is lost.
+    // Data that no server has is lost.
     (1..=3).for_each(|server| simulation.stop(server));
     (1..=3).for_each(|server| simulation.restart_with_older_disk(server, ms(2000)));
     pass(2000).await;

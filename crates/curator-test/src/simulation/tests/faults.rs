@@ -26,7 +26,7 @@ async fn a_connection_is_cut_before_or_after_a_request_is_applied() {
     assert_eq!(simulation.sessions_of(simulation.main()), [client.session]);
     assert_eq!(client.create("/b", true).await.unwrap().error, 0);
     assert_eq!(simulation.nodes()["/b"].owner, Some(client.session));
-    // Also a handshake.
+    // A handshake can be cut too.
     let before = simulation.session_ids().len();
     simulation.cut_before_reply(|request| request.op() == OpCode::CreateSession);
     assert!(Client::new(simulation.main(), 1).await.is_none());
@@ -82,7 +82,7 @@ async fn a_killed_process_is_never_polled_and_its_session_expires() {
     client.send(OpCode::Create, |writer| client::create(writer, "/a", true));
     process.kill();
     assert!(client.ends_within(0).await);
-    // What was sent arrives.
+    // The create that was sent before the kill still arrives.
     pass(100).await;
     assert_eq!(simulation.nodes()["/a"].owner, Some(client.session));
     assert!(simulation.sessions_of(&process).is_empty());
@@ -129,7 +129,7 @@ async fn the_longest_times_are_no_error() {
     client.send(OpCode::Ping, |writer| writer);
     simulation.restore_older(Duration::MAX);
     simulation.restart_with_older_disk(1, Duration::MAX);
-    // Only now are the sums of times computed.
+    // The sums of times are computed only now.
     pass(1000).await;
     assert_eq!(simulation.elapsed().as_secs(), 1);
 }
@@ -164,7 +164,7 @@ async fn a_paused_server_answers_later_and_a_paused_leader_is_replaced() {
     pass(2000).await;
     assert_ne!(simulation.leader(), Some(leader));
     simulation.resume_server(leader);
-    // It may answer a read before it notices, but no write.
+    // The old leader may answer a read before it notices, but no write.
     assert_ne!(client.exists("/a", false).await, Some(true));
     assert!(client.create("/a", false).await.is_none());
 }
@@ -225,7 +225,7 @@ async fn access_that_is_given_back_stays_so_after_a_change_of_the_leader() {
         for _ in 0..2 {
             simulation.take_access("/a").unwrap();
             pass(20).await;
-            // The leader may lose it.
+            // The leader may lose this change.
             simulation.give_access("/a");
             let leader = simulation.leader().unwrap();
             simulation.pause_server(leader);
