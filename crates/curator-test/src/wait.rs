@@ -16,12 +16,12 @@ use std::{
 
 use async_io::Timer;
 
-/// The limit of [`soon`] and [`until`]: three minutes. That is more than any test needs, also with
+/// The limit of [`soon`] and [`until`]: three minutes. That is more than any test needs, even with
 /// half of a processor on a busy machine, so only a failing test waits that long.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// The pause after the first check of a condition. It doubles after each check, as most checks send
-/// requests, which take processor time from what the test waits for.
+/// The pause after the first check of a condition. It doubles after each check, because most checks
+/// send requests, which take processor time from what the test waits for.
 const PAUSE: Duration = Duration::from_millis(1);
 /// The longest pause between two checks.
 const LONGEST_PAUSE: Duration = Duration::from_millis(32);
@@ -47,7 +47,7 @@ pub fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
     within(DEFAULT_TIMEOUT, future)
 }
 
-/// As [`soon`], with a limit of `bound`.
+/// Like [`soon`], but with the limit `bound`.
 ///
 /// # Panics
 ///
@@ -75,7 +75,7 @@ pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::
 /// The limit of a wait.
 struct Limit {
     bound: Duration,
-    /// Set when the future was first polled and not ready.
+    /// Created when the future is first polled and not ready.
     timer: Option<Timer>,
     caller: &'static Location<'static>,
 }
@@ -92,7 +92,7 @@ impl Limit {
 
 /// Polls a condition until it is true, at most for [`DEFAULT_TIMEOUT`].
 ///
-/// Pauses between two checks, first for 1 ms, finally for 32 ms. Measures real time, as [`soon`].
+/// Pauses between two checks, first for 1 ms, finally for 32 ms. Measures real time, like [`soon`].
 ///
 /// ```
 /// # async fn example(server: &curator_test::TestingServer) {
@@ -137,7 +137,7 @@ pub(crate) async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::
 
 /// A path that no other call in this process returns, such as `/orders-3` for `orders`.
 ///
-/// Tests that share a server use different nodes with it. The path is a child of the root, unless
+/// With it, tests that share a server use different nodes. The path is a child of the root, unless
 /// `name` contains a `/`, so the node can be created without its parents.
 #[must_use]
 pub fn unique_path(name: &str) -> String {

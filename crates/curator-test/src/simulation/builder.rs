@@ -111,8 +111,7 @@ impl SimulationBuilder {
     }
 
     /// After how many ticks followers leave a silent leader, and a leader steps down without a
-    /// majority. Defaults to
-    /// 5. Up to one tick more, at random.
+    /// majority. A random time of up to one tick is added. The default is 5 ticks.
     pub fn sync_limit(mut self, ticks: u32) -> Self {
         self.config.sync_limit = u64::from(ticks);
         self

@@ -6,13 +6,13 @@ use curator_client::codec::{ConnectResponse, EVENT_XID, Event, EventKind, Reader
 
 use crate::{OpCode, embedded::Millis};
 
-/// The lines so far, and a hash of all.
+/// The last lines of a trace, and a hash of all its lines.
 #[derive(Debug)]
 pub(crate) struct Trace {
     text: String,
     /// How many lines the text has.
     lines: usize,
-    /// How many of the last lines are kept at least.
+    /// How many of the last lines are kept, at least.
     limit: usize,
     hash: u64,
 }
@@ -60,7 +60,7 @@ impl Trace {
         }
     }
 
-    /// A frame arrives at a client; without one, the end of the connection.
+    /// Adds a line for a frame that arrives at a client. `None` is the end of the connection.
     pub(crate) fn received(
         &mut self,
         now: Millis,
@@ -150,7 +150,7 @@ pub(crate) fn last_lines(text: &str, lines: usize) -> &str {
     &text[start..]
 }
 
-/// A kind of request, in a line.
+/// A kind of request, as text in a line.
 pub(crate) struct Op(pub(crate) OpCode);
 
 impl fmt::Display for Op {

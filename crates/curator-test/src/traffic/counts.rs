@@ -26,8 +26,9 @@ pub(crate) struct Counts {
 
 /// A client's requests, grouped into pipelines that share a round trip.
 ///
-/// Pipelines are numbered from 1. A request belongs to the current pipeline until a reply to that
-/// pipeline was delivered. The next request may depend on that reply, and starts a new pipeline.
+/// Pipelines are numbered from 1. A request belongs to the current pipeline until a reply to a
+/// request of that pipeline has been delivered. The next request may depend on that reply, and
+/// starts a new pipeline.
 #[derive(Debug, Default)]
 pub(crate) struct Pipelines {
     current: u64,
@@ -46,7 +47,7 @@ impl Counts {
     }
 
     /// Adds a request to the current pipeline, or starts a new one, which counts as a round trip.
-    /// The caller may be unable to parse the request.
+    /// The request may be one that cannot be parsed, such as a TLS record.
     pub(crate) fn join_pipeline(&mut self, pipelines: &mut Pipelines) {
         if pipelines.delivered == pipelines.current {
             pipelines.current += 1;

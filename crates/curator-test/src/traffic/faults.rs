@@ -86,7 +86,7 @@ pub(crate) struct Faults {
     alterations: BTreeMap<u64, Alteration>,
     next_alteration: u64,
     held: BTreeSet<OpCode>,
-    /// Counts the releases. A held reply waits for the next one.
+    /// Counts the releases. A held reply waits for the next release.
     releases: u64,
     lost_to_server: bool,
     lost_to_client: bool,
@@ -105,8 +105,7 @@ impl Faults {
         });
     }
 
-    /// Arms an alteration of the reply to the `nth` request of that kind, as [`arm`](Self::arm)
-    /// does.
+    /// Arms an alteration of the reply to the `nth` request of this kind, like [`arm`](Self::arm).
     pub(crate) fn arm_alteration(
         &mut self,
         op: OpCode,
@@ -209,7 +208,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Delivery {
     /// The frame waits for the release with this number.
     pub(crate) release: Option<u64>,
-    /// The frame is this much late.
+    /// How late the frame is.
     pub(crate) delay: Duration,
     pub(crate) alteration: Option<Alteration>,
     pub(crate) note: Note,
@@ -217,7 +216,7 @@ pub(crate) struct Delivery {
     pub(crate) is_last: bool,
 }
 
-/// What to record when a frame was delivered.
+/// What to record when a frame has been delivered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     Request(OpCode),
@@ -243,13 +242,13 @@ impl Delivery {
     }
 }
 
-/// The values at the start of a payload; `None` if it does not begin with such values.
+/// Parses the values at the start of a payload. `None` if it does not begin with such values.
 pub(super) fn parse<'a, T: Decode<'a>>(payload: &'a [u8]) -> Option<T> {
     Reader::lenient(payload).read("the start of a frame").ok()
 }
 
-/// The path of a request; for a request with several operations, the path of the first. `None`
-/// without a path.
+/// The path of a request; for a request with several operations, the path of the first. `None` if
+/// the request has no path.
 pub(super) fn path(op: OpCode, payload: &[u8]) -> Option<&[u8]> {
     match op {
         OpCode::Multi | OpCode::MultiRead => {

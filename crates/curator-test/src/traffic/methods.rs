@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// The limit for waiting for a frame.
+/// The time limit of a wait for a frame.
 pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
-/// Adds the methods to a type with these: `read_traffic` and `change_traffic`, which call a closure
+/// Adds the methods to a type that has `read_traffic` and `change_traffic`, which call a closure
 /// with the [`Traffic`](super::Traffic), and `wait_for_traffic`, which waits for at most
 /// [`WAIT_LIMIT`] until a condition holds.
 macro_rules! traffic_methods {
@@ -31,7 +31,7 @@ macro_rules! traffic_methods {
             ///
             /// `alter` gets the reply without its length: 4 bytes of xid, 8 of zxid, 4 of error
             /// code, and then the body. (The reply to a handshake has no such header.) The length
-            /// is adjusted. In a simulation, `alter` must not call a method of it.
+            /// is adjusted. In a simulation, `alter` must not call a method of the simulation.
             pub fn alter_next_reply(
                 &self,
                 op: crate::OpCode,
@@ -40,8 +40,8 @@ macro_rules! traffic_methods {
                 self.alter_nth_reply(op, 1, alter);
             }
 
-            /// Changes the reply to the `nth` request of this kind, as
-            /// [`alter_next_reply`](Self::alter_next_reply) does.
+            /// Like [`alter_next_reply`](Self::alter_next_reply), but for the `nth` request of this
+            /// kind, counted from 1.
             pub fn alter_nth_reply(
                 &self,
                 op: crate::OpCode,
@@ -83,8 +83,8 @@ macro_rules! traffic_methods {
                 });
             }
 
-            /// As [`cut_before_request`](Self::cut_before_request), for the `nth` request of this
-            /// kind, counted from 1.
+            /// Like [`cut_before_request`](Self::cut_before_request), but for the `nth` request of
+            /// this kind, counted from 1.
             pub fn cut_before_nth_request(&self, op: crate::OpCode, nth: u64) {
                 self.change_traffic(|traffic| {
                     traffic
@@ -251,8 +251,8 @@ macro_rules! traffic_methods {
             ///
             /// A pipeline starts with a request that arrives after a reply to the same connection's
             /// previous pipeline was delivered, since the request may depend on that reply. Pings,
-            /// handshakes and requests named by [`ignore`](Self::ignore) do not count. The result
-            /// is the sum over all connections.
+            /// handshakes and requests excluded with [`ignore`](Self::ignore) do not count. The
+            /// result is the sum over all connections.
             ///
             /// On loopback, a fast server may reply to the first of two pipelined requests before
             /// the client has sent the second. A delay of a few milliseconds makes the count exact.

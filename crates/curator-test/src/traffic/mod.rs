@@ -1,14 +1,14 @@
 //! The frames between clients and servers, on sockets or simulated: counts them, and decides what
 //! happens to each.
 //!
-//! A [`FaultProxy`](crate::FaultProxy) and the simulated network ask here for each frame. No I/O,
-//! and no clock.
+//! A [`FaultProxy`](crate::FaultProxy) and the simulated network call this module for each frame.
+//! It does no I/O and reads no clock.
 //!
 //! | Module | |
 //! |---|---|
 //! | `counts` | requests, round trips, events, bytes |
 //! | `faults` | the armed faults, and what happens to a frame |
-//! | `methods` | what a test calls, for each type that carries frames |
+//! | `methods` | the methods that a test calls, for each type that carries frames |
 
 mod counts;
 mod faults;
@@ -29,7 +29,7 @@ pub(crate) use self::{
 };
 use crate::{OpCode, SessionCredentials};
 
-/// See the module.
+/// The traffic of a proxy, or of a simulated process.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) faults: Faults,
@@ -44,7 +44,7 @@ pub(crate) type LinkId = u64;
 /// A client's connection.
 #[derive(Debug, Default)]
 struct Link {
-    /// Whether the client has sent its handshake, and whether it was answered. Neither has a
+    /// Whether the client has sent its handshake, and whether it was answered. Neither frame has a
     /// header.
     is_greeted: bool,
     is_answered: bool,
@@ -78,7 +78,7 @@ impl Traffic {
         self.links.len()
     }
 
-    /// Ends all losses of bytes. Returns the links that have lost some.
+    /// Ends all black holes. Returns the links that have lost bytes.
     pub(crate) fn heal(&mut self) -> Vec<LinkId> {
         self.faults.heal();
         self.links
@@ -114,7 +114,7 @@ impl Traffic {
         })
     }
 
-    /// Decides about a frame of a client.
+    /// Decides what happens to a client's frame.
     pub(crate) fn pass_to_server(&mut self, id: LinkId, frame: &[u8]) -> Verdict {
         let Some(link) = self.links.get_mut(&id) else {
             return Delivery::noting(Note::Nothing);
@@ -140,7 +140,7 @@ impl Traffic {
         }
     }
 
-    /// Decides about a frame of a server.
+    /// Decides what happens to a server's frame.
     pub(crate) fn pass_to_client(&mut self, id: LinkId, frame: &[u8]) -> Verdict {
         let Some(link) = self.links.get_mut(&id) else {
             return Delivery::noting(Note::Nothing);
@@ -174,7 +174,7 @@ impl Traffic {
         )
     }
 
-    /// Decides about a request. `path` is its path, if it has one.
+    /// Decides what happens to a request. `path` is its path, if it has one.
     fn request(
         &mut self,
         id: LinkId,
@@ -213,7 +213,7 @@ impl Traffic {
         })
     }
 
-    /// Decides about a reply or a notification.
+    /// Decides what happens to a reply or a notification.
     fn reply(&mut self, id: LinkId, header: Option<ReplyHeader>) -> Verdict {
         let is_notification = header
             .as_ref()
@@ -260,7 +260,7 @@ impl Traffic {
         Verdict::Deliver(delivery)
     }
 
-    /// Decides about a TLS record.
+    /// Decides what happens to a TLS record.
     pub(crate) fn record(
         &mut self,
         id: LinkId,

@@ -86,7 +86,7 @@ async fn a_held_reply_and_the_end_behind_it_arrive_after_the_release() {
     assert_eq!(reply(&mut client).await, 1);
     assert!(client.ends_within(5).await);
     process.wait_for_connections(0).await.unwrap();
-    // What is held when the connection breaks is lost.
+    // A reply that is held when the connection breaks is lost.
     let mut client = Client::new(&process, 1).await.unwrap();
     process.hold_replies(OpCode::Create);
     client.send(OpCode::Create, |writer| client::create(writer, "/b", true));

@@ -18,7 +18,7 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Lets this much time pass.
+/// Lets this many milliseconds pass.
 async fn pass(millis: u64) {
     tokio::time::sleep(ms(millis)).await;
 }

@@ -8,7 +8,7 @@ use std::{
 
 use super::*;
 
-/// The message of the panic.
+/// Runs a test that panics. Returns the panic's message.
 fn message_of(test: impl FnOnce() + UnwindSafe) -> String {
     let panic = catch_unwind(test).unwrap_err();
     panic.downcast_ref::<&str>().map_or_else(
@@ -85,7 +85,7 @@ async fn a_note_is_one_line_of_the_trace() {
     );
 }
 
-/// Of two simulations, the one that was started last.
+/// If a thread has two simulations, a note belongs to the one that was started last.
 #[tokio::test(start_paused = true)]
 async fn a_note_belongs_to_the_simulation_of_its_thread() {
     Simulation::note("without a simulation");
@@ -101,7 +101,7 @@ async fn a_note_belongs_to_the_simulation_of_its_thread() {
     assert!(one.trace().ends_with("note: first\n"));
 }
 
-/// Set in a process where the tests below fail.
+/// The environment variable that makes the tests below fail.
 const FAILS: &str = "FAILS_ON_PURPOSE";
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use crate::{
     traffic::Note,
 };
 
-/// Something that happens at a time.
+/// An event in a world.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A client's request for a connection arrives.
@@ -17,7 +17,7 @@ pub(crate) enum Event {
     ToServer(ConnectionId, Option<Vec<u8>>),
     /// A frame arrives at the client; `None` is the end.
     ToClient(ConnectionId, Option<(Vec<u8>, Note)>),
-    /// A server's message to the server that it took for the leader.
+    /// A server's message to the server that it considered the leader.
     Forward {
         from: ServerId,
         to: ServerId,
@@ -35,25 +35,25 @@ pub(crate) enum Event {
     Report(ServerId),
     /// The oldest proposal of this leader has been acknowledged.
     Commit { leader: ServerId, epoch: u32 },
-    /// The leader looks for expired sessions.
+    /// The leader checks for expired sessions.
     Expire { leader: ServerId, epoch: u32 },
-    /// The leader looks for empty containers and expired TTL nodes.
+    /// The leader checks for empty containers and expired TTL nodes.
     Clean { leader: ServerId, epoch: u32 },
     /// A follower without its leader, or a leader without a majority, looks for a leader, unless
-    /// the connection is back.
+    /// its connections are back by then.
     LoseQuorum { server: ServerId, attempt: u64 },
     /// A server without a leader looks for one.
     Elect { server: ServerId, attempt: u64 },
     /// A fault ends.
     Undo(Undo),
-    /// Chance decides on the next fault.
+    /// The next random faults may begin.
     RandomFault(u64),
     /// All faults end.
     Heal,
 }
 
-/// The end of a fault. It has no effect if the test has changed the same since: the fault has the
-/// number of the last change.
+/// The end of a fault. `change` is the number of the fault. If the same server, process or setting
+/// has been changed again since, for example by the test, the end has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undo {
     ResumeProcess {
@@ -86,7 +86,8 @@ pub(crate) enum Undo {
     },
 }
 
-/// The events to come, by time; of one time, the first that was added comes first.
+/// The future events, ordered by time. Events of the same time keep the order in which they were
+/// added.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     events: BTreeMap<(Millis, u64), Event>,
@@ -118,7 +119,8 @@ impl Queue {
 /// A request that a server forwards to the leader.
 #[derive(Debug)]
 pub(crate) enum Forwarded {
-    /// The session is the client's, with its timeout; none for a new session and for the operator.
+    /// `session` is the client's session and its timeout, or `None` for a new session and for the
+    /// operator.
     Change {
         origin: Option<Origin>,
         session: Option<(i64, Millis)>,
@@ -137,7 +139,7 @@ pub(crate) enum Forwarded {
     Active(BTreeMap<i64, Millis>),
 }
 
-/// Who waits for a change.
+/// Identifies the request that waits for a change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
     pub(crate) server: ServerId,
@@ -150,7 +152,7 @@ pub(crate) struct Origin {
 pub(crate) enum Message {
     /// This entry of the log is committed.
     Apply(usize),
-    /// The end of a wait, after everything that was committed before.
+    /// Ends a wait, after everything that was committed before.
     Done(ConnectionId, u64, Outcome),
     /// The session has moved to another connection.
     Moved(ConnectionId),

@@ -15,9 +15,9 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Injection {
     faults: Faults,
-    /// Counts the changes of the faults, so that a late timer has no effect.
+    /// Counts the changes of `faults`, so that a timer of earlier faults has no effect.
     round: u64,
-    /// Faults for chosen requests.
+    /// The armed faults, each for the next request that matches.
     armed: Vec<(Matcher, Strike)>,
 }
 
@@ -45,23 +45,23 @@ impl fmt::Debug for Injection {
     }
 }
 
-/// How often chance decides on faults: the mean, in milliseconds.
+/// The mean interval at which random faults may begin, in milliseconds.
 const SECOND: Millis = 1000;
 
 impl World {
-    /// Replaces the faults by chance.
+    /// Replaces the random faults.
     pub(crate) fn set_faults(&mut self, faults: Faults) {
         self.injection.faults = faults;
         self.injection.round += 1;
         self.plan_random_fault();
     }
 
-    /// The next request that matches has this fault.
+    /// Arms a fault for the next request that matches.
     pub(crate) fn arm(&mut self, matcher: Matcher, strike: Strike) {
         self.injection.armed.push((matcher, strike));
     }
 
-    /// Forgets the faults for chosen requests.
+    /// Removes the armed faults.
     pub(super) fn disarm(&mut self) {
         self.injection.armed.clear();
     }
@@ -74,7 +74,8 @@ impl World {
         }
     }
 
-    /// Decides on a request that has arrived. Returns whether the server does not perform it.
+    /// Decides whether a fault affects a request that has arrived. Returns true if the server must
+    /// not perform the request.
     pub(super) fn strikes(
         &mut self,
         s: ServerId,
@@ -142,7 +143,7 @@ impl World {
         if self.chance(faults.silence.probability) {
             return Some(Strike::Silence);
         }
-        // A server does not refuse what keeps, opens or ends a session.
+        // A server does not throttle a request that keeps, opens or ends a session.
         let is_session = matches!(
             op,
             OpCode::Ping | OpCode::CreateSession | OpCode::CloseSession | OpCode::Auth
@@ -150,8 +151,8 @@ impl World {
         (!is_session && self.chance(faults.throttle)).then_some(Strike::Throttle)
     }
 
-    /// The network lets nothing more through on a connection, for a time. Without one, until all
-    /// faults end.
+    /// From now on, the network lets nothing through on a connection: for `time`, or until all
+    /// faults end if it is `None`.
     fn silence(&mut self, id: ConnectionId, time: Option<Millis>) {
         let change = self.ticket();
         let Some(link) = self
@@ -173,7 +174,7 @@ impl World {
         }
     }
 
-    /// Whether the reconnect of a session is answered with a new one.
+    /// Whether the reconnect of a session is answered with a new session.
     pub(super) fn answers_with_another(&mut self, s: ServerId, session: i64) -> bool {
         let does = self.chance(self.injection.faults.other_session);
         if does {
@@ -219,7 +220,7 @@ impl World {
         self.server_latency() + self.rng.u64(least..=most) + late
     }
 
-    /// How late the leader looks for expired sessions.
+    /// How late the leader's check for expired sessions is.
     pub(super) fn lateness(&mut self) -> Millis {
         let fault = self.injection.faults.slow_tick;
         if self.chance(fault.probability) {
@@ -229,7 +230,7 @@ impl World {
         }
     }
 
-    /// Begins the faults of this second.
+    /// Begins the random faults of this second.
     pub(super) fn make_random_fault(&mut self, round: u64) {
         if round != self.injection.round {
             return;
@@ -266,7 +267,7 @@ impl World {
             self.undo_after(time, Undo::ReconnectServers { change });
         }
         if let Some(time) = self.begins(faults.partition) {
-            // Or from all servers.
+            // In one case of four, the process is cut off from all servers.
             let servers = if self.rng.u8(..4) == 0 {
                 0..self.servers.len()
             } else {
@@ -320,7 +321,7 @@ impl World {
         self.plan_random_fault();
     }
 
-    /// Whether a majority keeps its disks.
+    /// Whether a server may lose its disk: it is running, and a majority keeps its disks.
     fn can_lose_disk(&self, s: ServerId) -> bool {
         let others = self
             .servers

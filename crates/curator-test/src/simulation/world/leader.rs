@@ -19,14 +19,14 @@ pub(crate) struct Record {
 #[derive(Debug)]
 pub(crate) struct Proposal {
     record: Record,
-    /// It was sent to a majority, so it may survive its leader.
+    /// Whether it was sent to a majority, so that it may survive its leader.
     pub(super) is_sent: bool,
     /// The clients whose `sync` waits for it.
     syncs: Vec<Origin>,
 }
 
 impl World {
-    /// Sends a request to the server that this server takes for the leader.
+    /// Sends a request to the server that this server considers the leader.
     pub(super) fn forward(&mut self, from: ServerId, message: Forwarded) {
         let (to, epoch) = match &self.servers[from].role {
             Role::Leading(_) => return self.lead(from, from, message),
@@ -48,7 +48,7 @@ impl World {
         );
     }
 
-    /// Sends a message to a follower, after all earlier ones.
+    /// Sends a message to a follower, after all earlier messages.
     fn tell(&mut self, from: ServerId, to: ServerId, message: Message) {
         if from == to {
             return self.hear(to, message);
@@ -105,7 +105,8 @@ impl World {
                     if owner != origin.link {
                         return self.tell(l, from, Message::Moved(origin.link));
                     }
-                    // Its end was proposed before, so it gets no answer.
+                    // The end of the session has already been proposed, so the request gets no
+                    // answer.
                     if !processor.sessions.touch(session, timeout, now) {
                         return;
                     }
@@ -140,7 +141,7 @@ impl World {
             } => {
                 let is_alive = processor.sessions.touch(session, timeout, now);
                 if processor.sessions.has_ended(session) && !leader.closing.contains(&session) {
-                    // Its client is about to know.
+                    // The session's client is about to be notified.
                     processor.sessions.expire_soon(session, now);
                 }
                 let before = if is_alive {
@@ -170,7 +171,7 @@ impl World {
             return;
         };
         if leader.epoch != epoch {
-            // A deposed leader: no majority will acknowledge it.
+            // This leader has been deposed, so no majority will acknowledge the change.
             return;
         }
         self.zxid += 1;
@@ -195,7 +196,7 @@ impl World {
             .add(leader.last_commit, Event::Commit { leader: l, epoch });
     }
 
-    /// The oldest proposal is acknowledged, if there is a majority.
+    /// Commits the oldest proposal, if there is a majority.
     pub(super) fn commit(&mut self, l: ServerId, epoch: u32) {
         let has_majority = self.has_majority(l);
         let Role::Leading(leader) = &mut self.servers[l].role else {
@@ -254,7 +255,7 @@ impl World {
         self.log.len() - 1
     }
 
-    /// Makes the leader look for expired sessions in time.
+    /// Schedules the leader's next check for expired sessions.
     pub(super) fn schedule_expiry(&mut self, l: ServerId) {
         let Server {
             processor,
@@ -292,7 +293,7 @@ impl World {
         else {
             return;
         };
-        // A later check was replaced by an earlier one.
+        // This check is obsolete: an earlier one has replaced it.
         if leader.epoch != epoch || leader.check.is_none_or(|check| check > now) {
             return;
         }
@@ -317,7 +318,7 @@ impl World {
         self.schedule_expiry(l);
     }
 
-    /// Proposes the end of empty containers and expired TTL nodes.
+    /// Proposes to delete empty containers and expired TTL nodes.
     pub(super) fn clean(&mut self, l: ServerId, epoch: u32) {
         if self.servers[l]
             .role
@@ -355,7 +356,7 @@ impl World {
         self.servers[s].logged + proposed
     }
 
-    /// Takes over the proposals of the last leader that survive it, as a new leader.
+    /// Makes a new leader take over the surviving proposals of the last leader.
     pub(super) fn take_over_proposals(&mut self, l: ServerId) {
         let sent = self
             .pending

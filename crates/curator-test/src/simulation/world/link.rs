@@ -23,29 +23,29 @@ pub(crate) struct Link {
     to_server: Millis,
     to_client: Millis,
     stage: Stage,
-    /// What the server has sent, and the network holds until a release.
+    /// The frames that the server has sent and that the network holds until a release.
     parked: VecDeque<Outgoing>,
-    /// What has arrived at the client.
+    /// The frames that have arrived at the client.
     inbox: VecDeque<Vec<u8>>,
     waiting: Option<Waker>,
-    /// What has not arrived, because the network lets nothing through.
+    /// The events that have not arrived, because the network lets nothing through.
     held: Vec<Event>,
-    /// The network lets nothing through, since this change.
+    /// The number of the change since which the network lets nothing through.
     pub(crate) silent: Option<u64>,
-    /// The server has the connection open.
+    /// Whether the connection is open at the server.
     pub(crate) is_open: bool,
     /// The requests without a reply, for the trace.
     pub(crate) asked: VecDeque<(i32, OpCode)>,
-    /// The connection is cut instead of the reply with this xid.
+    /// The xid of the reply instead of which the connection is cut.
     pub(crate) cut: Option<i32>,
 }
 
-/// What a server sends to a client.
+/// A frame that a server sends to a client, or the end of the connection.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     /// It waits for the release with this number.
     pub(super) release: Option<u64>,
-    /// It is this much late.
+    /// How late the frame is.
     pub(super) delay: Millis,
     /// `None` is the end of the connection.
     pub(super) frame: Option<(Vec<u8>, Note)>,
@@ -60,11 +60,12 @@ impl Outgoing {
     };
 }
 
-/// For how long a stopped server refuses connections as slowly as the network is. After that it
-/// refuses them at once, and the trace leaves them out: a long outage has thousands.
+/// For how long after its stop a server refuses connections with the network's latency. After that
+/// it refuses them immediately, and the trace leaves them out, because a long outage has thousands
+/// of them.
 const SLOW_REFUSALS: Millis = 60_000;
 
-/// What the client knows of a connection.
+/// The state of a connection as its client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Connecting,
@@ -74,8 +75,8 @@ enum Stage {
 }
 
 impl World {
-    /// Starts to open a connection. Fails at once if there is no such server, or if it stopped long
-    /// ago.
+    /// Starts to open a connection. Fails immediately if there is no such server, or if it stopped
+    /// long ago.
     pub(crate) fn connect(
         &mut self,
         process: ProcessId,
@@ -118,7 +119,7 @@ impl World {
         Ok(id)
     }
 
-    /// Whether the connection is open, for the client.
+    /// Polls whether the connection is open for the client.
     pub(crate) fn poll_connected(
         &mut self,
         id: ConnectionId,
@@ -137,7 +138,7 @@ impl World {
         }
     }
 
-    /// The client's next frame.
+    /// Polls for the client's next frame.
     pub(crate) fn poll_receive(
         &mut self,
         id: ConnectionId,
@@ -173,14 +174,14 @@ impl World {
         };
         link.to_server = link.to_server.max(self.now + latency);
         if frame.is_none() {
-            // The receiver is gone.
+            // The client receives nothing more.
             (link.stage, link.waiting) = (Stage::Ended, None);
             link.inbox.clear();
         }
         self.queue.add(link.to_server, Event::ToServer(id, frame));
     }
 
-    /// Sends to the client, behind everything before.
+    /// Sends a frame to the client, after all earlier frames.
     pub(super) fn send_to_client(&mut self, id: ConnectionId, outgoing: Outgoing) {
         let Some(link) = self.links.get_mut(&id) else {
             return;
@@ -189,7 +190,7 @@ impl World {
         self.send_released(id);
     }
 
-    /// Sends what waits for no release, up to the first that does.
+    /// Sends the queued frames up to the first one that waits for a release.
     pub(super) fn send_released(&mut self, id: ConnectionId) {
         while let Some(Outgoing { delay, frame, .. }) = self.take_released(id) {
             let latency = self.frame_latency() + delay;
@@ -212,7 +213,8 @@ impl World {
         }
     }
 
-    /// Handles what arrives on a connection, unless the network lets nothing through.
+    /// Handles an event that arrives on a connection. Holds the event if the network lets nothing
+    /// through.
     pub(super) fn arrive(&mut self, id: ConnectionId, event: Event) {
         let Some(link) = self.links.get_mut(&id) else {
             return;
@@ -241,7 +243,7 @@ impl World {
         }
     }
 
-    /// Lets everything through that was held.
+    /// Lets through all held events that are no longer blocked.
     pub(super) fn release(&mut self) {
         let ids: Vec<_> = self
             .links
@@ -324,7 +326,7 @@ impl World {
         }
     }
 
-    /// The connection is no longer one of its process.
+    /// Removes a connection from the traffic of its process.
     fn forget_traffic(&mut self, id: ConnectionId) {
         if let Some(process) = self.links.get(&id).map(|link| link.process) {
             self.processes[process].traffic.forget(id);
@@ -344,7 +346,7 @@ impl World {
         }
     }
 
-    /// The server closes a connection.
+    /// Closes a connection at its server.
     pub(super) fn close_link(&mut self, id: ConnectionId) {
         if self.links.get(&id).is_some_and(|link| link.is_open) {
             self.forget_at_server(id);
@@ -352,8 +354,8 @@ impl World {
         }
     }
 
-    /// The network closes a connection for both sides. What it holds is lost. Returns false if it
-    /// was closed already.
+    /// Breaks a connection for both sides. Frames that the network holds are lost. Returns false if
+    /// the connection was already closed.
     pub(super) fn break_link(&mut self, id: ConnectionId) -> bool {
         let Some(link) = self
             .links

@@ -1,16 +1,16 @@
 //! The servers and the network of a simulation, as a state machine: no I/O, no clock, and one
-//! source of chance.
+//! source of randomness.
 //!
 //! | Module | |
 //! |---|---|
-//! | `event` | what happens, in the order of time; what servers send to each other |
+//! | `event` | events, in the order of time; the messages between servers |
 //! | `link` | the connections of clients |
 //! | `server` | one server: its clients, and its tree, which may lag |
 //! | `leader` | the order of changes, and the expiry of sessions |
-//! | `roles` | who leads and who follows |
-//! | `outage` | faults that a test or chance calls |
-//! | `injection` | faults by chance |
-//! | `operator` | what a test sees of the servers, and changes there |
+//! | `roles` | which server leads, and which servers follow |
+//! | `outage` | faults of servers, of the network, and of processes |
+//! | `injection` | faults of requests and frames, and random faults |
+//! | `operator` | inspection of the servers by a test, and changes as their operator |
 //! | `passing` | faults at chosen frames |
 
 mod event;
@@ -61,10 +61,11 @@ pub(crate) const PORT: u16 = 2181;
 /// `curator_client::simulation`.
 pub(crate) const START: i64 = 1_767_225_600_000;
 
-/// Makes the chance of the world differ from its clients' chance, which has the same seed.
+/// Makes the random numbers of the world differ from its clients' numbers, which have the same
+/// seed.
 const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What stays the same during a simulation.
+/// The configuration of a simulation, which does not change.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) seed: u64,
@@ -87,7 +88,7 @@ pub(crate) struct Config {
     pub(crate) heal_after: Option<Millis>,
 }
 
-/// See the module.
+/// The state of a simulation.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) now: Millis,
@@ -107,18 +108,19 @@ pub(crate) struct World {
     last_link: ConnectionId,
     last_ticket: u64,
     last_session: i64,
-    /// What is committed.
+    /// The committed changes.
     log: Vec<Arc<Record>>,
-    /// What the leader has proposed since.
+    /// The changes that the leader has proposed and that are not yet committed.
     pending: VecDeque<Proposal>,
     /// The server that has the proposals on its disk.
     proposer: Option<ServerId>,
     /// Counts the leaders.
     epoch: u32,
-    /// The zxid of the last proposal, and its upper half in the last leader's term.
+    /// The zxid of the last proposal. `promised` is the upper half of the zxids in the last
+    /// leader's term.
     zxid: i64,
     promised: i64,
-    /// The processes that cannot reach a server, since a change.
+    /// For each process that cannot reach a server: the number of the change that cut it off.
     partitions: BTreeMap<(ProcessId, ServerId), u64>,
     /// Servers in different groups cannot reach each other.
     groups: Vec<usize>,
@@ -126,7 +128,8 @@ pub(crate) struct World {
     grouped: u64,
     /// The last change of the timeouts.
     timeouts_changed: u64,
-    /// The messages between servers that have not arrived for that reason.
+    /// The messages between servers that have not arrived because the servers are in different
+    /// groups.
     held: Vec<Event>,
     injection: Injection,
     /// The nodes that no client has access to.
@@ -150,7 +153,7 @@ pub(crate) struct Process {
     pub(crate) is_refused: bool,
     /// What its clients send and receive.
     pub(crate) traffic: Traffic,
-    /// The tasks to wake when that changes.
+    /// The tasks to wake when `traffic` changes.
     pub(crate) watching: Vec<Waker>,
 }
 
@@ -212,7 +215,7 @@ impl World {
     }
 
     pub(crate) fn add_process_at(&mut self, name: &str, address: Ipv4Addr) -> ProcessId {
-        // A name has one line in the trace.
+        // A name must not break a line of the trace.
         let name = name.escape_debug().to_string();
         self.processes.push(Process {
             name,
@@ -228,13 +231,13 @@ impl World {
         self.processes.len() - 1
     }
 
-    /// Lets everything happen that is due.
+    /// Handles all events that are due.
     pub(crate) fn run_until(&mut self, now: Millis) {
         while let Some((at, event)) = self.queue.take(now) {
             self.now = at;
             self.dispatch(event);
         }
-        // A runtime that ends has no clock.
+        // When its runtime ends, the paused clock is gone, and `now` may be earlier than before.
         self.now = self.now.max(now);
     }
 
@@ -263,7 +266,8 @@ impl World {
         }
     }
 
-    /// Handles what happens at a server, unless it is paused or down.
+    /// Handles an event at a server. A paused server handles it later, and a stopped server loses
+    /// it.
     fn at_server(&mut self, s: ServerId, event: Event) {
         if !self.servers[s].is_up {
             return;
@@ -328,8 +332,8 @@ impl World {
         self.last_ticket
     }
 
-    /// As on a real server, the upper byte is the server that has created the session. Ids are not
-    /// used again, even by an ensemble that has lost sessions.
+    /// As on a real server, the upper byte is the server that has created the session. Ids are
+    /// never reused, even by an ensemble that has lost sessions.
     fn session_id(&mut self, s: ServerId) -> i64 {
         self.last_session += 1;
         (i64::try_from(s).unwrap_or_default() + 1) << 56 | self.last_session

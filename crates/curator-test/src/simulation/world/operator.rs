@@ -13,9 +13,9 @@ use crate::{
 pub(crate) struct Taken {
     number: u64,
     path: String,
-    /// Its access list.
+    /// The node's ACL before.
     acl: Vec<Acl>,
-    /// The operator has given the access back, which a leader may have lost.
+    /// Whether the operator has given the access back. A leader may have lost this change.
     is_given: bool,
 }
 
@@ -27,7 +27,7 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// The nodes of clients, by path.
+    /// The nodes of clients, without the root and ZooKeeper's own, by path.
     pub(crate) fn nodes(&self) -> Vec<(String, Node)> {
         self.nodes_of(self.latest())
     }
@@ -57,7 +57,7 @@ impl World {
             .iter()
             .take_while(|record| record.entry.zxid <= zxid)
         {
-            // The result was for the client then.
+            // The result was meant for the client at that time.
             drop(processor.apply(&record.entry));
         }
         nodes_of(&processor)
@@ -67,7 +67,7 @@ impl World {
         self.log.last().map_or(0, |record| record.entry.zxid)
     }
 
-    /// How many entries the log has, with those that are not yet committed.
+    /// How many entries the log has, including entries that are not yet committed.
     pub(crate) fn last_index(&self) -> usize {
         self.log.len() + self.pending.len()
     }
@@ -118,7 +118,8 @@ impl World {
     }
 
     /// Ends a session for its client, whose connection is closed. Its nodes stay until the client
-    /// knows, or its timeout has passed. Returns whether it exists.
+    /// is notified or its timeout has passed. Returns false if the session does not exist or was
+    /// already ended.
     pub(crate) fn end_session(&mut self, session: i64) -> bool {
         if !self.session_ids().contains(&session) || !self.ended.insert(session) {
             return false;
@@ -134,7 +135,7 @@ impl World {
         true
     }
 
-    /// Closes a session. Returns whether it exists, and there is a leader to do that.
+    /// Closes a session. Returns false if it does not exist or there is no leader.
     pub(crate) fn close_session(&mut self, session: i64) -> bool {
         if self.leader().is_none() || !self.session_ids().contains(&session) {
             return false;
@@ -162,8 +163,8 @@ impl World {
             .sum()
     }
 
-    /// Deletes a node and all below it. Returns whether there is a leader to do that, and such a
-    /// node.
+    /// Deletes a node and all its descendants. Returns false if the node does not exist or there is
+    /// no leader.
     pub(crate) fn delete(&mut self, path: &str) -> bool {
         let below = format!("{path}/");
         let paths: Vec<_> = self
@@ -182,9 +183,9 @@ impl World {
         sent.contains(&true)
     }
 
-    /// Takes the access to a node from all clients. Returns the number to [give it
-    /// back](Self::give_access). If chance has taken it already, `takes_over` keeps it from giving
-    /// it back.
+    /// Takes the access to a node from all clients. Returns the number for
+    /// [`give_access`](Self::give_access). If a random fault has already taken the access, the end
+    /// of the fault does not give it back if `takes_over` is true.
     pub(crate) fn take_access(&mut self, path: &str, takes_over: bool) -> Option<u64> {
         let before = self.taken.iter().position(|taken| taken.path == path);
         if let Some(index) = before.filter(|index| !self.taken[*index].is_given) {
@@ -223,9 +224,9 @@ impl World {
         tree.acl(path, &[Id::operator()]).ok().map(|(acl, _)| acl)
     }
 
-    /// Gives the access to a node back.
+    /// Gives back the access that was taken with this number.
     pub(crate) fn give_access(&mut self, number: u64) {
-        // While there is no leader, it stays taken.
+        // While there is no leader, the access stays taken.
         if self.leader().is_none() {
             self.undo_after(RETRY, super::Undo::Access(number));
             return;
@@ -254,7 +255,8 @@ impl World {
         self.give_access_if(|taken| !taken.is_given);
     }
 
-    /// Gives the access back again that the last leader, or a restore, has taken from the clients.
+    /// Gives access back again to nodes for which the last leader, or a restore, has lost that
+    /// change.
     pub(super) fn give_lost_access(&mut self) {
         let paths: Vec<_> = self
             .taken
@@ -295,7 +297,7 @@ impl World {
             })
     }
 
-    /// A change by the operator. Returns whether there is a leader to make it.
+    /// Makes a change as the operator. Returns false if there is no leader.
     fn write(&mut self, write: Write) -> bool {
         self.order(Change::Write {
             session_id: 0,
@@ -320,7 +322,7 @@ impl World {
         true
     }
 
-    /// Any node of the clients.
+    /// The path of a random node of the clients.
     pub(super) fn any_path(&mut self) -> Option<String> {
         let mut nodes = self.nodes();
         (!nodes.is_empty()).then(|| nodes.swap_remove(self.rng.usize(..nodes.len())).0)
@@ -359,7 +361,8 @@ impl World {
     /// Grants shorter timeouts, within the bounds. Returns the number of the change.
     pub(super) fn shorten_timeouts(&mut self) -> u64 {
         let (min, max) = self.config.settings.session_timeouts;
-        // What a client can rely on: a deposed leader stops leading in time.
+        // Clients rely on timeouts that are not shorter than a deposed leader takes to stop
+        // leading.
         let least = self
             .config
             .settings
@@ -389,7 +392,7 @@ impl World {
 /// All permissions.
 const ALL: i32 = 31;
 
-/// The access list of a node that no client has access to.
+/// The ACL of a node that no client has access to.
 fn nobodys() -> Vec<Acl> {
     vec![Acl {
         permissions: ALL,
@@ -397,7 +400,7 @@ fn nobodys() -> Vec<Acl> {
     }]
 }
 
-/// How long an operator waits for a leader.
+/// How long the operator waits before it checks again for a leader, in milliseconds.
 const RETRY: u64 = 100;
 
 fn nodes_of(processor: &Processor) -> Vec<(String, Node)> {

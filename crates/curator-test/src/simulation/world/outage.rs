@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl World {
-    /// A server's process ends. Its disk is kept. Returns the number of the change.
+    /// Stops a server. Its disk is kept. Returns the number of the change.
     pub(crate) fn stop(&mut self, s: ServerId) -> u64 {
         self.servers[s].power = self.ticket();
         self.halt(s);
@@ -47,8 +47,9 @@ impl World {
         self.reconsider();
     }
 
-    /// A server stops, and loses what it has written to its disk since a time; all of it without
-    /// one. It gets everything from the leader. Returns the number of the change.
+    /// Stops a server, which loses everything that it has written to its disk since `since`, or the
+    /// whole disk if that is `None`. After a start, the server gets everything from the leader.
+    /// Returns the number of the change.
     pub(crate) fn lose_disk(&mut self, s: ServerId, since: Option<Millis>) -> u64 {
         let change = self.stop(s);
         let kept = since
@@ -69,14 +70,14 @@ impl World {
         change
     }
 
-    /// How many entries the log had at a time.
+    /// How many entries the log had at the time `at`.
     fn written_by(&self, at: Millis) -> usize {
         self.log
             .partition_point(|record| record.entry.now.monotonic <= at)
     }
 
-    /// The whole ensemble stops, and continues with what it had at an earlier time. Servers that
-    /// were stopped or paused stay so.
+    /// Stops the whole ensemble, and restarts it with the data of an earlier time. Servers that
+    /// were stopped stay stopped, and servers that were paused stay paused.
     pub(crate) fn restore(&mut self, at: Millis) {
         let running: Vec<_> = (0..self.servers.len())
             .filter(|s| self.servers[*s].is_up)
@@ -109,8 +110,8 @@ impl World {
         }
     }
 
-    /// A server does nothing, but its connections stay open. Returns the number of the change;
-    /// `None` if it does not run.
+    /// Pauses a server: it does nothing, but its connections stay open. Returns the number of the
+    /// change, or `None` if the server is stopped.
     pub(crate) fn pause_server(&mut self, s: ServerId) -> Option<u64> {
         if !self.servers[s].is_up {
             return None;
@@ -136,8 +137,8 @@ impl World {
         self.trace
             .line(self.now, format_args!("{} resumes", self.servers[s].name));
         let backlog = std::mem::take(&mut self.servers[s].backlog);
-        // The leader has dropped it. It notices before or after it has read what has arrived from
-        // clients.
+        // After a long pause, the leader has dropped the server. The server notices this before or
+        // after it has read what has arrived from clients.
         let paused = self.now - self.servers[s].paused_at;
         let is_dropped =
             self.servers.len() > 1 && paused > self.config.sync_limit * self.settings.tick();
@@ -154,7 +155,7 @@ impl World {
         self.reconsider();
     }
 
-    /// A process cannot reach a server. Returns the number of the change.
+    /// Cuts a process off from a server. Returns the number of the change.
     pub(crate) fn part(&mut self, process: ProcessId, s: ServerId) -> u64 {
         let change = self.ticket();
         if self.partitions.insert((process, s), change).is_none() {
@@ -182,7 +183,7 @@ impl World {
         }
     }
 
-    /// These servers cannot reach the others. Returns the number of the change.
+    /// Cuts these servers off from the others. Returns the number of the change.
     pub(crate) fn part_servers(&mut self, servers: &[ServerId]) -> u64 {
         self.grouped = self.ticket();
         self.groups.fill(0);
@@ -206,7 +207,7 @@ impl World {
         }
     }
 
-    /// Lets through what was held, if it is no longer cut off.
+    /// Lets through the held messages between servers that can reach each other again.
     fn regroup(&mut self) {
         for event in std::mem::take(&mut self.held) {
             self.dispatch(event);
@@ -234,7 +235,7 @@ impl World {
         }
     }
 
-    /// None of the tasks of a process is polled. Returns the number of the change.
+    /// Pauses a process: none of its tasks is polled. Returns the number of the change.
     pub(crate) fn pause_process(&mut self, process: ProcessId) -> u64 {
         let change = self.ticket();
         let state = &mut self.processes[process];
@@ -253,7 +254,7 @@ impl World {
         }
     }
 
-    /// A process ends, as by a signal: what it has sent arrives, and its connections end.
+    /// Kills a process, as SIGKILL does: what it has sent still arrives, and its connections end.
     pub(crate) fn kill_process(&mut self, process: ProcessId) {
         let state = &mut self.processes[process];
         if std::mem::replace(&mut state.is_killed, true) {
@@ -267,7 +268,7 @@ impl World {
         }
     }
 
-    /// Ends a fault after a time.
+    /// Ends a fault after the time `wait`.
     pub(crate) fn undo_after(&mut self, wait: Millis, undo: Undo) {
         self.queue.add(self.now + wait, Event::Undo(undo));
     }
@@ -303,7 +304,7 @@ impl World {
                     self.release();
                 }
             }
-            // The test has changed the same since.
+            // A later change has replaced the fault.
             _ => {}
         }
     }

@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl World {
-    /// Changes the traffic of a process, and delivers what was released.
+    /// Changes the traffic of a process, and sends the frames that were released.
     pub(crate) fn change_traffic<R>(
         &mut self,
         process: ProcessId,
@@ -22,7 +22,7 @@ impl World {
         result
     }
 
-    /// Whether servers refuse new connections of a process from now on.
+    /// Sets whether servers refuse new connections of a process.
     pub(crate) fn refuse(&mut self, process: ProcessId, refuse: bool) {
         let state = &mut self.processes[process];
         if std::mem::replace(&mut state.is_refused, refuse) != refuse {
@@ -50,7 +50,7 @@ impl World {
         self.wakers.append(&mut self.processes[process].watching);
     }
 
-    /// A frame of a client arrives at its server, if the network has not lost it.
+    /// Passes a client's frame to its server, unless a fault loses the frame.
     pub(super) fn pass_to_server(&mut self, id: ConnectionId, frame: &[u8]) {
         let Some(process) = self
             .link(id)
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// A server sends a frame to a client; it arrives if the network does not lose it.
+    /// Passes a server's frame to a client, unless a fault loses the frame.
     pub(super) fn pass_to_client(&mut self, id: ConnectionId, mut frame: Vec<u8>) {
         let Some(process) = self.link(id).map(|link| link.process) else {
             return;
@@ -110,7 +110,7 @@ impl World {
                 }
             }
             Verdict::Lose => self.trace_fault(id, "loses a reply"),
-            // Behind what the network holds.
+            // The connection closes after the frames that the network holds.
             Verdict::Cut => {
                 self.trace_fault(id, "is cut");
                 self.close_link(id);

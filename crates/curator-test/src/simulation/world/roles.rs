@@ -1,7 +1,7 @@
 //! The roles of the servers: leader, follower, or looking for a leader.
 //!
-//! Nothing here asks at intervals: a timer is set only when something has changed. So a long outage
-//! takes no time.
+//! Nothing here polls: a timer is set only when something has changed, so the simulation of a long
+//! outage takes no time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ impl Role {
     }
 }
 
-/// What only a leader knows.
+/// The state that only a leader has.
 #[derive(Debug)]
 pub(crate) struct Leader {
     pub(crate) epoch: u32,
@@ -54,7 +54,7 @@ pub(crate) struct Leader {
     pub(super) owners: BTreeMap<i64, ConnectionId>,
     /// The sessions whose end was proposed.
     pub(super) closing: BTreeSet<i64>,
-    /// When it looks for expired sessions next.
+    /// When it checks for expired sessions next.
     pub(super) check: Option<Millis>,
     /// When the last proposal is acknowledged.
     pub(super) last_commit: Millis,
@@ -76,7 +76,7 @@ impl Leader {
 }
 
 impl World {
-    /// The leader of the latest epoch, if it runs.
+    /// The server that leads the latest epoch, if there is one. It may be paused.
     pub(crate) fn leader(&self) -> Option<ServerId> {
         (0..self.servers.len()).find(|s| {
             self.servers[*s]
@@ -86,7 +86,7 @@ impl World {
         })
     }
 
-    /// Whether two servers can talk to each other now.
+    /// Whether two servers can exchange messages now.
     pub(super) fn are_linked(&self, a: ServerId, b: ServerId) -> bool {
         self.runs(a) && self.runs(b) && !self.is_parted(a, b)
     }
@@ -117,7 +117,7 @@ impl World {
         self.servers.len() / 2 + 1
     }
 
-    /// Looks at the roles after something has changed, and sets timers.
+    /// Checks all roles after something has changed, and sets timers.
     pub(super) fn reconsider(&mut self) {
         for s in 0..self.servers.len() {
             if !self.are_linked(s, s) {
@@ -171,8 +171,8 @@ impl World {
         }
     }
 
-    /// Whether all that a server sees of its leader, or of its followers, is silence: no connection
-    /// was closed.
+    /// Whether a server can notice the loss of its leader, or of its followers, only by their
+    /// silence: no connection was closed.
     fn is_silence(&self, s: ServerId) -> bool {
         let is_silent = |other: ServerId| self.is_parted(s, other) || self.servers[other].is_paused;
         match &self.servers[s].role {
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// How long a server waits for its leader, or for its followers.
+    /// How long a server waits for its leader, or for its followers, before it looks for a leader.
     fn patience(&mut self, is_noticed: bool) -> Millis {
         let tick = self.settings.tick();
         if is_noticed {
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// A server leaves its leader, or a leader stops leading.
+    /// Makes a server leave its leader, or a leader stop leading.
     pub(super) fn lose_quorum(&mut self, s: ServerId, attempt: u64) {
         let server = &self.servers[s];
         if server.attempt != attempt || !server.is_doubtful || !server.is_up {
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// A server joins a leader, or elects one.
+    /// Makes a server join the leader, or elect one.
     pub(super) fn elect(&mut self, s: ServerId, attempt: u64) {
         if self.servers[s].attempt != attempt || !self.are_linked(s, s) {
             self.servers[s].is_electing &= self.servers[s].attempt != attempt;
@@ -243,7 +243,7 @@ impl World {
         let voters: Vec<_> = (0..self.servers.len())
             .filter(|other| is_looking(other) && self.are_linked(s, *other))
             .collect();
-        // With all servers, what none of them has is lost.
+        // If all servers vote, data that no server has is lost.
         let all = voters.len() == self.servers.len();
         let mut candidates = voters.clone();
         candidates.retain(|s| all || !self.servers[*s].is_blank);
@@ -269,7 +269,7 @@ impl World {
     pub(super) fn begin_epoch(&mut self, l: ServerId) {
         self.log.truncate(self.servers[l].logged);
         for server in &mut self.servers {
-            // Only if a majority has lost its disks.
+            // This happens only if a majority has lost its disks.
             server.is_blank |= server.applied > self.log.len();
         }
         self.take_over_proposals(l);
@@ -277,7 +277,7 @@ impl World {
         self.epoch += 1;
         let last = self.log.last().map_or(0, |record| record.entry.zxid);
         self.zxid = if self.servers.len() == 1 {
-            // As a server that stands alone, it does not count epochs.
+            // A standalone server does not count epochs.
             last
         } else {
             self.promised = self.promised.max(last >> 32) + 1;

@@ -22,7 +22,7 @@ pub(crate) struct Server {
     pub(crate) power: u64,
     /// When it stopped last.
     pub(crate) stopped_at: Millis,
-    /// It does nothing, but its connections stay open.
+    /// Whether it is paused: it does nothing, but its connections stay open.
     pub(crate) is_paused: bool,
     /// The last change of `is_paused`.
     pub(crate) pause: u64,
@@ -33,21 +33,21 @@ pub(crate) struct Server {
     pub(crate) applied: usize,
     /// How many entries of the log are on its disk.
     pub(crate) logged: usize,
-    /// It has lost its disk, and must not vote.
+    /// Whether it has lost its disk, and must not vote.
     pub(crate) is_blank: bool,
     pub(crate) role: Role,
     /// Counts the changes of the role, so that a late timer has no effect.
     pub(crate) attempt: u64,
     pub(crate) is_doubtful: bool,
     pub(crate) is_electing: bool,
-    /// What each client waits for, in order.
+    /// The unanswered requests of each connection, in order.
     pub(crate) queues: BTreeMap<ConnectionId, VecDeque<Waiting>>,
     /// The sessions that were active since the last report to the leader.
     pub(crate) active: BTreeMap<i64, Millis>,
-    /// When the last message from and to the leader arrives.
+    /// When the last message to the leader arrives, and the last one from the leader.
     pub(crate) to_leader: Millis,
     pub(crate) from_leader: Millis,
-    /// What has arrived while it was paused.
+    /// The events that have arrived while it was paused.
     pub(crate) backlog: Vec<Event>,
 }
 
@@ -108,7 +108,7 @@ impl Server {
 }
 
 impl World {
-    /// A frame of a client arrives at its server.
+    /// Handles a client's frame at its server.
     pub(super) fn receive(&mut self, id: ConnectionId, frame: &[u8]) {
         let Some(link) = self.links.get(&id).filter(|link| link.is_open) else {
             return;
@@ -156,7 +156,7 @@ impl World {
         if self.strikes(s, id, &info, HANDSHAKE) {
             return;
         }
-        // As on a real server, before any check.
+        // As on a real server, this happens before any check.
         self.servers[s]
             .processor
             .close_connection_of(request.session_id);
@@ -266,7 +266,7 @@ impl World {
             .push_back(waiting);
     }
 
-    /// Answers, in order, what waits for nothing else.
+    /// Answers requests in order, up to the first one that still waits.
     pub(super) fn answer_ready(&mut self, s: ServerId, id: ConnectionId) {
         loop {
             let server = &mut self.servers[s];
@@ -393,7 +393,7 @@ impl World {
         }
     }
 
-    /// Notes that a session is active.
+    /// Records that a session is active.
     fn renew(&mut self, s: ServerId, session: i64, timeout: Millis) {
         if self.servers[s].role.is_leading() {
             self.servers[s]
@@ -423,5 +423,6 @@ impl World {
     }
 }
 
-/// What stands for the xid of a handshake, and where a reply has its xid.
+/// Stands for the xid of a handshake. The reply to a handshake has 0, the version of the protocol,
+/// where other replies have their xid.
 const HANDSHAKE: i32 = 0;
