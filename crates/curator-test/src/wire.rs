@@ -19,11 +19,11 @@ use tokio::{
 pub struct SessionCredentials {
     /// ZooKeeper's id of the session.
     pub session_id: i64,
-    /// The password that the server issued for it.
+    /// The password that the server issued for the session.
     pub password: Vec<u8>,
 }
 
-/// Without the password.
+/// Omits the password.
 impl fmt::Debug for SessionCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SessionCredentials")
@@ -35,13 +35,14 @@ impl fmt::Debug for SessionCredentials {
 /// How long a client may keep sending after its connection was closed.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The words of the real server. Other first bytes are the length of a frame.
+/// The four-letter words of the real server. Other bytes at the start of a connection are the
+/// length of a frame.
 const FOUR_LETTER_WORDS: [&[u8; 4]; 18] = [
     b"conf", b"cons", b"crst", b"dirs", b"dump", b"envi", b"gtmk", b"hash", b"isro", b"mntr",
     b"ruok", b"srst", b"srvr", b"stat", b"stmk", b"wchc", b"wchp", b"wchs",
 ];
 
-/// Whether the first four bytes of a connection are a word.
+/// Whether the first four bytes of a connection are a four-letter word.
 pub(crate) fn is_word(first: [u8; 4]) -> bool {
     FOUR_LETTER_WORDS.iter().any(|word| **word == first)
 }
@@ -66,7 +67,7 @@ pub(crate) async fn next_frame(client: &mut ReadHalf<'_>, max_frame: usize) -> i
     frame(length, client, max_frame).await
 }
 
-/// Reads the payload of a frame whose length was read before.
+/// Reads the payload of a frame whose length has already been read.
 async fn frame(
     length: [u8; 4],
     client: &mut ReadHalf<'_>,

@@ -22,8 +22,8 @@ use test_support::transcripts::{
 
 use crate::{hello, reply, transcript::Transcript};
 
-/// The longest wait for a reply. Only a broken server lets a test wait that long, and one request
-/// to 3.8, whose transcript contains this time.
+/// The longest wait for a reply. A test waits that long only for a broken server, and for one
+/// request to 3.8, whose transcript records the missing reply.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The xid that clients use to register watches again.
@@ -38,7 +38,7 @@ pub(crate) struct Client {
     xid: i32,
     /// Whether a handshake was sent and not yet answered.
     is_connecting: bool,
-    /// Whether the handshake was answered, which is the first reply.
+    /// Whether the handshake was answered. Its answer is the first reply.
     is_connected: bool,
     /// The requests that are not yet answered.
     pending: VecDeque<(i32, Op)>,
@@ -165,7 +165,7 @@ impl Client {
         while self.frame().is_some() {}
     }
 
-    /// Whether the server closes the connection within a time. Nothing else may arrive.
+    /// Whether the server closes the connection within `time`. Nothing else must arrive meanwhile.
     pub(crate) fn is_closed_within(&mut self, time: Duration) -> bool {
         self.stream.set_read_timeout(Some(time)).unwrap();
         let closed = match self.stream.peek(&mut [0]) {
@@ -283,8 +283,8 @@ impl Client {
                 format!("-- no reply within {DEFAULT_TIMEOUT:?}")
             }
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => "-- closed by the server".to_owned(),
-            // A negative length; or a reset, which may discard unread data: the server must not
-            // cause one.
+            // A negative length, or a reset. The server must not cause a reset, which may discard
+            // unread data.
             Err(e) => format!("-- broken: {:?}", e.kind()),
         };
         self.closed = true;

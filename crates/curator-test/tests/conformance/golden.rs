@@ -71,8 +71,8 @@ fn file_of_3_8(name: &str) -> PathBuf {
     folder().join("3.8").join(format!("{name}.txt"))
 }
 
-/// `inherited` is the transcript that applies if the file is missing; if it equals `actual`, no
-/// file is needed.
+/// Writes a transcript. `inherited` is the transcript that applies if the file is missing; if it
+/// equals `actual`, no file is needed.
 fn write(file: &PathBuf, actual: &str, inherited: Option<&str>) {
     assert_eq!(
         env::var("CURATOR_TEST_SERVER").as_deref(),
@@ -107,8 +107,8 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/transcripts")
 }
 
-/// The first difference of two texts: some lines before it, and a few lines of each text from there
-/// on, with a `-` and a `+`.
+/// The first difference of two texts: some lines before it, and then a few lines of each text,
+/// marked with `-` and `+`.
 fn difference(expected: &str, actual: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), actual.lines().collect());
     let same = old
@@ -128,7 +128,7 @@ fn difference(expected: &str, actual: &str) -> String {
         + &some("+", &new[same..])
 }
 
-/// The names of the transcripts in a folder.
+/// The names of the transcripts in a directory.
 fn names(folder: PathBuf) -> Vec<String> {
     fs::read_dir(folder)
         .unwrap()
@@ -142,7 +142,7 @@ pub(crate) fn all() -> Vec<String> {
     names(folder())
 }
 
-/// The transcripts that no test in this file names.
+/// The transcripts that the tests in the source file `tests` do not name.
 pub(crate) fn not_named_in(tests: &str) -> Vec<String> {
     let source = fs::read_to_string(folder().with_file_name(tests)).unwrap();
     let is_named = |name: &str| {

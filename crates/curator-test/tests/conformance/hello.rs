@@ -7,7 +7,7 @@ use test_support::transcripts::words::Words;
 
 use crate::transcript::Normal;
 
-/// The handshake that a transcript calls `connect`.
+/// Parses a handshake, which begins with `connect` in a transcript.
 pub(crate) fn connect(text: &str, normal: &mut Normal) -> ConnectRequest<Vec<u8>> {
     let mut words = Words(text);
     assert_eq!(words.next(), "connect");

@@ -1,10 +1,10 @@
 //! Compares a server's replies with ZooKeeper's, byte for byte, except for values that a
 //! server may choose: session ids, passwords, times, and the initial zxid.
 //!
-//! Only this suite compares the embedded server with ZooKeeper. In real time, the time of
-//! ZooKeeper.
+//! Only this suite compares the embedded server with ZooKeeper. It runs in real time, because
+//! ZooKeeper uses the real clock.
 //!
-//! A transcript in `transcripts` is a scenario, too: the requests of its clients are sent again,
+//! Each transcript in `transcripts` is also a scenario: the requests of its clients are sent again,
 //! and the replies must equal those in the transcript. ZooKeeper itself wrote the replies:
 //!
 //! ```text
@@ -20,14 +20,14 @@
 //! began. The creation of a session is one transaction, and so is each write request, even if it
 //! fails. `s1` is a session, `p1` a password. A created node is open to all clients unless the
 //! request has `acl=`. Lists of nodes are sorted, as their order is the server's choice. Bytes in
-//! `<>` replace a request's body or a whole frame, followed by a remark. `ruok:` is the reply to a
-//! four-letter word, and a line that begins with `zk_` is one of `mntr`. `clock shows 1000 ms:
-//! true` means that at least 1 s has passed since `clock starts`.
+//! `<>` replace a request's body or a whole frame, and are followed by a remark. `ruok:` is the
+//! reply to a four-letter word, and a line that begins with `zk_` is a metric from the reply to
+//! `mntr`. `clock shows 1000 ms: true` means that at least 1 s has passed since `clock starts`.
 //!
 //! For a new scenario, write what clients send, and a line such as `a <-` where a reply, an event
 //! or the end of a connection arrives: requests without such a line in between are sent in one
-//! write. If it needs a separate server, name the file in `scenarios.rs`. Let ZooKeeper write
-//! the rest.
+//! write. If it needs a separate server, name the file in `scenarios.rs`. Let ZooKeeper write the
+//! replies, as above.
 
 #![allow(
     clippy::unwrap_used,
@@ -45,7 +45,7 @@ mod scenarios;
 mod server;
 mod transcript;
 
-/// Other tests change these bytes.
+/// Other tests mutate the bytes that this test checks.
 #[test]
 fn the_recorded_replies_are_bytes_again() {
     use curator_client::codec::{Event, Reader};

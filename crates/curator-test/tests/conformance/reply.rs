@@ -13,7 +13,7 @@ use test_support::transcripts::{
 
 use crate::transcript::Normal;
 
-/// The body of a reply to `op`.
+/// Decodes the body of a reply to `op`.
 pub(crate) fn body(op: &Op, error: i32, body: &[u8], normal: &mut Normal) -> String {
     let mut reader = Reader::new(body);
     if error != 0 && reader.is_at_end() {
@@ -35,7 +35,7 @@ fn decode(
     if matches!(op, OpCode::Multi | OpCode::MultiRead) {
         return results(parts, reader, normal);
     }
-    // What follows a step of SASL is shown as it is.
+    // The body of a SASL reply is not decoded, so it is shown as bytes.
     let reply = if op == OpCode::Sasl {
         None
     } else {
@@ -44,7 +44,7 @@ fn decode(
     Ok(reply.map(|reply| text(reply, normal)).unwrap_or_default())
 }
 
-/// Null differs from what is empty.
+/// A decoded reply as text. Null differs from empty.
 fn text(
     reply: Reply<Option<String>, Option<&[u8]>, AclEntry<Option<String>>>,
     normal: &mut Normal,
@@ -91,7 +91,7 @@ fn quoted(path: Option<String>) -> String {
     path.map_or("null".to_owned(), |path| quote(&path))
 }
 
-/// The order of a set is the server's choice.
+/// A list in brackets, sorted because the server chooses the order of a set.
 fn sorted<T>(items: Option<Vec<T>>, item: impl Fn(T) -> String) -> String {
     let mut texts: Option<Vec<_>> = items.map(|items| items.into_iter().map(item).collect());
     texts.iter_mut().for_each(|texts| texts.sort());
@@ -199,7 +199,7 @@ fn quote(text: &str) -> String {
     )
 }
 
-/// Data, as text where it is text.
+/// Data, as text if it is UTF-8.
 fn bytes(data: Option<&[u8]>) -> String {
     match data.map(std::str::from_utf8) {
         None => "null".to_owned(),

@@ -26,7 +26,8 @@ pub(crate) fn replay(server: &Server, name: &str) {
     });
 }
 
-/// Runs a scenario that does more than its transcript contains, and compares the results with it.
+/// Runs a scenario that does more than its transcript contains, and compares the results with the
+/// transcript.
 pub(crate) fn run(server: &Server, name: &str, act: impl FnOnce(&Scenario<'_>)) {
     golden::check(name, &record(server, act), &server.version());
 }
@@ -92,8 +93,8 @@ impl Scenario<'_> {
         self.server.word(word)
     }
 
-    /// Records the reply to a four-letter word that depends on no other sessions than the sessions
-    /// of the scenario.
+    /// Records the reply to a four-letter word. The reply must not depend on sessions of other
+    /// scenarios.
     fn record_word(&self, word: &str) {
         let mut text = self.word(word);
         for (session, number) in self.log.borrow().sessions.iter().zip(1..) {
@@ -137,12 +138,12 @@ impl Scenario<'_> {
     fn follow(&self, transcript: &str) {
         let lines = lines(transcript);
         let mut lines = lines.iter().map(|line| Line::read(line)).peekable();
-        // All stay open; a name refers to its last client.
+        // All clients stay open. A name refers to the last client with this name.
         let mut clients: Vec<Client> = Vec::new();
         let mut clock = Instant::now();
         // The last value of each metric.
         let mut metrics = BTreeMap::new();
-        // The client's name of each reply that was read before its line in the transcript.
+        // For each reply that was read before its line in the transcript: the client's name.
         let mut early: Vec<&str> = Vec::new();
         while let Some(line) = lines.next() {
             match line {
@@ -199,7 +200,7 @@ enum Line<'a> {
     ClockShows(u64),
     /// A four-letter word.
     Word(&'a str),
-    /// Its name in `mntr`, and its value.
+    /// A metric's name in `mntr`, and its value.
     Metric(&'a str, &'a str),
     Sends(&'a str, &'a str),
     Gets(&'a str),

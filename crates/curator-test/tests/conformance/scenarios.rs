@@ -16,8 +16,8 @@ use crate::{
     server::Server,
 };
 
-/// The setting that chooses a server's watch manager, and the one that supports only one-shot
-/// watches.
+/// The setting that chooses a server's watch manager, and the watch manager that supports only
+/// one-shot watches.
 const MANAGER: &str = "zookeeper.watchManagerName";
 const OPTIMIZED: &str = "org.apache.zookeeper.server.watch.WatchManagerOptimized";
 
@@ -29,8 +29,8 @@ fn each_transcript_that_no_scenario_names_replays_on_the_shared_server() {
     assert_eq!(names.iter().filter(fails).collect::<Vec<_>>(), [""; 0]);
 }
 
-/// Declares a test for each of these transcripts: repeats the clients' actions on a server of this
-/// kind.
+/// Declares a test for each of these transcripts, which repeats the clients' actions on this
+/// server.
 macro_rules! transcripts {
     ($server:expr => $(fn $test:ident: $name:literal;)*) => {
         $(
@@ -43,12 +43,12 @@ macro_rules! transcripts {
 }
 
 transcripts! { Server::own() =>
-    // Replies to four-letter words.
+    // Replies to four-letter words report on the whole server.
     fn words_about_watches: "words_watches";
     fn words_about_the_tree: "words_mntr";
     // All watches of the server are counted.
     fn modes_of_watches_on_one_path: "watch_modes_on_one_path";
-    // A new server: the root's stat and counter have their initial values.
+    // On a new server, the root's stat and counter have their initial values.
     fn nodes_below_zookeeper: "system_nodes";
     fn paths_of_new_nodes: "path_create";
     fn paths_of_other_requests: "path_other";
@@ -116,7 +116,7 @@ fn a_request_sent_after_a_close_session_is_not_applied() {
         a.next();
         s.note("The request after the close is refused or not read. In either case the connection is closed.");
         a.skip_to_close();
-        // A refusal takes a zxid, so this reply's zxid is not recorded.
+        // A refusal uses up a zxid, so this reply's zxid is not recorded.
         let found = !s.client("b").ask(r#"exists "/never""#).is_empty();
         s.line(&format!(
             "b: \"/never\" is {}",
@@ -135,8 +135,8 @@ fn sessions_that_ping_or_read_stay_alive_and_a_silent_one_expires() {
             ["silent", "pings", "reads"].map(|name| s.connect(name, "connect timeout=1500"));
         pings.call(r#"create "/e" "" ephemeral"#);
         s.note("One session is silent, one pings and one reads, all with the same timeout.");
-        // ZooKeeper can close the silent connection before it applies the end of the session: the
-        // fifth transaction.
+        // ZooKeeper can close the silent connection before it applies the end of the session, which
+        // is the fifth transaction.
         while !silent.is_closed_within(Duration::from_millis(100)) || server.zxid() < start + 5 {
             assert!(Instant::now() < limit, "the silent session does not expire");
             pings.ask("ping");
@@ -149,7 +149,8 @@ fn sessions_that_ping_or_read_stay_alive_and_a_silent_one_expires() {
     });
 }
 
-/// These differ between releases in the permission that `exists` needs, and in a setting.
+/// Transcripts that differ between releases for other reasons: the permission that `exists` needs,
+/// and a setting.
 const OTHERS: [&str; 2] = ["watch_acl", "watch_manager_optimized"];
 
 #[test]
@@ -197,8 +198,8 @@ fn the_cons_reply_has_the_recorded_fields() {
             .unwrap_or_default();
         let parts: Vec<&str> = line.split(['[', ']', '(', ')', ',']).collect();
         s.line(&format!("{:?}", parts[0].split(':').next().unwrap()));
-        // 0 while the server processes the connection, which may last a moment longer than the
-        // reply takes.
+        // This is 0 while the server processes the connection, which may last a moment longer than
+        // the reply takes.
         assert!(["0", "1"].contains(&parts[1]), "{line}");
         for part in &parts[2..] {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));

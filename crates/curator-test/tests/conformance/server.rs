@@ -17,7 +17,7 @@ use tokio::runtime;
 
 use crate::{client::Client, transcript::Transcript};
 
-/// Directories of one server, and the numbers of their next sequential children. Each is for one
+/// Nodes of one server, and the numbers of their next sequential children. Each node is for one
 /// scenario.
 const COUNTERS: [(&str, i32); 4] = [
     ("/counter_anew", i32::MAX - 1),
@@ -66,9 +66,9 @@ impl Server {
         })
     }
 
-    /// The server that often checks for nodes to remove. Not more often, because a real server on a
-    /// busy machine would request a deletion again before it has executed the first request, which
-    /// counts as another transaction.
+    /// The server that often checks for nodes to remove. The checks are not more frequent, because
+    /// a real server on a busy machine would request a deletion again before it has executed the
+    /// first request, which counts as another transaction.
     pub(crate) fn with_frequent_checks() -> Self {
         static WITH_FREQUENT_CHECKS: Shared = Shared::new(None);
         let settings =
@@ -123,7 +123,7 @@ impl Server {
         block_on(four_letter_word(self.address(), word))
     }
 
-    /// The last applied transaction.
+    /// The zxid of the last applied transaction.
     pub(crate) fn zxid(&self) -> i64 {
         let zxid = self.srvr("Zxid: 0x");
         i64::from_str_radix(&zxid, 16).unwrap_or_else(|_| panic!("{zxid} is not a zxid"))

@@ -106,7 +106,7 @@ impl Normal {
         }
     }
 
-    /// Times vary from run to run, so two facts are recorded: whether the creation time is about
+    /// Times vary from run to run, so two facts are recorded: whether the creation time is close to
     /// the present, and how the modification time compares with it.
     pub(crate) fn times(&self, ctime: i64, mtime: i64, version: i32) -> String {
         let now = SystemTime::now()
@@ -140,7 +140,7 @@ fn position<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
         + 1
 }
 
-/// The item with this name; if it is missing, the next item is `new`.
+/// The item with this name. If it is missing, `new` is added as the next item.
 fn of_name<T: PartialEq + Clone>(items: &mut Vec<T>, name: &str, prefix: &str, new: T) -> T {
     let place: usize = name
         .strip_prefix(prefix)

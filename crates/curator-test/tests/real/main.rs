@@ -1,7 +1,7 @@
 //! Features of a real ZooKeeper only: processes, and ensembles of them.
 //!
-//! Only this suite finds a process or folder that outlives its owner, and a partition that does not
-//! cut or heal.
+//! Only this suite finds a process or directory that outlives its owner, and a partition that does
+//! not cut or heal.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 
 mod cluster;

@@ -11,11 +11,12 @@ use curator_test::{SERVER_VARIABLE, TestingServer, until};
 
 use crate::support::folder_of;
 
-/// Set for the process that is to be killed.
+/// The environment variable that makes `victim` start a server. Its value says how the process
+/// ends.
 const VICTIM: &str = "CURATOR_TEST_VICTIM";
 const READY: &str = "server process ";
 
-/// Not a test itself: the process that the tests below start, and that they kill or let end.
+/// Not a test itself, but the process that the tests below start, and that they kill or let end.
 #[tokio::test]
 async fn victim() {
     let Ok(ending) = env::var(VICTIM) else { return };

@@ -41,7 +41,7 @@ async fn a_wrong_password_does_not_close_the_session() {
         close_session(server.address(), &wrong).await,
         Err(Error::NoSession(_))
     ));
-    // The attempt breaks the owner's connection, and the session stays.
+    // The attempt breaks the owner's connection, but the session stays.
     until(async || {
         owner
             .create(&unique_path("node"), b"", &EPHEMERAL)

@@ -7,10 +7,11 @@ use std::{
 
 use curator_test::{SERVER_VARIABLE, ServerKind, TestingServer};
 
-/// Set for the process that is to start a server.
+/// The environment variable that makes `starter` start a server.
 const STARTER: &str = "CURATOR_TEST_STARTER";
 
-/// Not a test itself: the process that the tests below start, with variables of their choice.
+/// Not a test itself, but the process that the tests below start, with environment variables of
+/// their choice.
 #[tokio::test]
 async fn starter() {
     if env::var_os(STARTER).is_none() {
@@ -22,7 +23,7 @@ async fn starter() {
     }
 }
 
-/// The output of a process that starts a server with this variable, and without `PATH` or other
+/// The output of a process that starts a server of this kind, without `PATH` or other environment
 /// variables.
 fn start_with(kind: Option<&str>) -> String {
     let mut starter = Command::new(env::current_exe().unwrap());

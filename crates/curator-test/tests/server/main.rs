@@ -1,8 +1,8 @@
 //! A server of either kind, the proxy in front of it, and sessions that end on it.
 //!
 //! Only this suite finds a fault or a count of the proxy that is off by one, and a promise of
-//! [`TestingServer`] that holds for one kind of server only. In real time, the time of a real
-//! server.
+//! [`TestingServer`] that holds for one kind of server only. It runs in real time, because a real
+//! server uses the real clock.
 //!
 //! [`TestingServer`]: curator_test::TestingServer
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's failure")]

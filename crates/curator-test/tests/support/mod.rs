@@ -29,7 +29,7 @@ pub(crate) async fn client(address: SocketAddr) -> Client {
     connector.connect(&address.to_string()).await.unwrap()
 }
 
-/// The working folder of a server, by the process id of its JVM.
+/// The working directory of a server, by the process id of its JVM.
 pub(crate) fn folder_of(id: u32) -> PathBuf {
     fs::read_link(format!("/proc/{id}/cwd")).unwrap()
 }

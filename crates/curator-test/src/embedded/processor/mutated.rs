@@ -1,5 +1,5 @@
 //! The requests of the recorded transcripts, with changed bytes, for a server without sockets. No
-//! request must make it panic, and everything it sends is a reply or an event.
+//! request makes it panic, and everything that it sends is a reply or an event.
 //!
 //! `CURATOR_MUTATIONS` is the number of conversations, 2,000 by default; `CURATOR_MUTATIONS_FROM`
 //! is the first seed.

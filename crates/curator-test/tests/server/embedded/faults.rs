@@ -65,7 +65,7 @@ fn a_matcher_that_panics_closes_only_its_connection() {
     let server = EmbeddedServer::start().unwrap();
     let mut victim = RawClient::connect(server.address());
     let mut other = RawClient::connect(server.address());
-    // Like a failed assertion, but without a call of the panic hook, where the fuzz test counts
+    // Unlike a failed assertion, this does not call the panic hook, where the fuzz test counts
     // panics.
     server.swallow_reply(|request| request.op() == OpCode::Ping && resume_unwind(Box::new(())));
     victim.send(&[OpCode::Ping]);
@@ -104,7 +104,7 @@ async fn the_nodes_of_an_expired_session_stay_until_its_client_has_read_the_expi
         .wait_for_reply(OpCode::CreateSession, 2)
         .await
         .unwrap();
-    // Waits for something that must not happen: much longer than the two ticks that a client has
+    // Waits for something that must not happen, much longer than the two ticks that a client has
     // after it has read the reply.
     tokio::time::sleep(Duration::from_millis(400)).await;
     assert!(other.check_stat("/e").await.unwrap().is_some() && server.session_ids().contains(&id));

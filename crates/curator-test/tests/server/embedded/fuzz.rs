@@ -17,7 +17,7 @@ use test_support::numbers::Numbers;
 
 use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
 
-/// Enough for each kind of nonsense to occur some hundred times, within a second or two.
+/// Enough for each kind of nonsense to occur several hundred times, within a second or two.
 const CASES: u64 = 3000;
 
 fn handshake() -> Vec<u8> {
@@ -38,7 +38,7 @@ fn nonsense(numbers: &mut Numbers) -> Vec<u8> {
     };
     for _ in 0..numbers.below(6) {
         let next = match numbers.below(8) {
-            // A random length, with too few bytes behind it.
+            // A random length, with too few bytes after it.
             0 => [
                 &(numbers.next() as i32).to_be_bytes()[..],
                 &numbers.bytes(20),
@@ -46,8 +46,8 @@ fn nonsense(numbers: &mut Numbers) -> Vec<u8> {
             .concat(),
             1 => [&i32::MAX.to_be_bytes()[..], &numbers.bytes(20)].concat(),
             2 => framed(&numbers.bytes(60)),
-            // A request that may exist, with a body that may be valid: the unit test `mutated`
-            // sends more likely ones.
+            // A request that may exist, with a body that may be valid. The unit test `mutated`
+            // sends requests that are closer to valid ones.
             _ => {
                 let op = numbers.below(140) as i32 - 20;
                 let body = [&b"\0\0\0\x05/fuzz"[..], &numbers.bytes(20)].concat();

@@ -12,8 +12,8 @@ use zookeeper_client::{Client, SessionState};
 use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
 
 const TICK: Duration = Duration::from_millis(10);
-/// A session timeout that a test exceeds. Much longer than a busy machine delays a test's next
-/// step.
+/// A session timeout that a test exceeds. Long enough that a busy machine does not exceed it by
+/// accident.
 const SHORT: Duration = Duration::from_secs(3);
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn an_empty_restart_loses_nodes_and_sessions() {
     );
 }
 
-// In real time, the time of the embedded server.
+// Runs in real time: the embedded server uses the real clock.
 #[tokio::test]
 async fn a_session_whose_timeout_passes_in_a_pause_expires_on_resume() {
     let server = EmbeddedServer::builder().tick_time(TICK).start().unwrap();
@@ -70,7 +70,7 @@ async fn a_session_whose_timeout_passes_in_a_pause_expires_on_resume() {
     while states.state() == SessionState::SyncConnected {
         states.changed().await;
     }
-    // The session timeout is under test; a paused server cannot be queried.
+    // Sleeps for the session timeout, because a paused server cannot be queried.
     tokio::time::sleep(SHORT + TICK).await;
     assert_eq!(server.session_ids().len(), 2);
     server.resume();
@@ -98,7 +98,7 @@ async fn a_request_to_a_paused_server_is_applied_when_the_server_is_resumed() {
 
 #[test]
 fn a_request_sent_during_a_pause_is_lost_in_a_restart() {
-    // The server's thread races this one.
+    // Repeated, because the server's thread races this thread.
     for round in 0..50 {
         let server = EmbeddedServer::start().unwrap();
         let mut client = RawClient::connect(server.address());
@@ -138,7 +138,7 @@ fn a_server_whose_restart_fails_stays_stopped() {
 #[test]
 fn a_server_that_is_concurrently_stopped_and_restarted_is_either_stopped_or_running() {
     let server = EmbeddedServer::start().unwrap();
-    // The threads race.
+    // Repeated, because the threads race.
     for round in 0..2000 {
         thread::scope(|scope| {
             scope.spawn(|| server.stop());
@@ -149,7 +149,7 @@ fn a_server_that_is_concurrently_stopped_and_restarted_is_either_stopped_or_runn
     }
 }
 
-// In real time, the time of the embedded server.
+// Runs in real time: the embedded server uses the real clock.
 #[test]
 fn a_delayed_reply_is_held_back_during_a_pause() {
     let server = EmbeddedServer::start().unwrap();

@@ -1,6 +1,6 @@
 //! Features of the embedded server only.
 //!
-//! Only this suite finds a fault that affects another request than the intended one, a server that
+//! Only this suite finds a fault that affects a request other than the intended one, a server that
 //! does not survive some input, and a stop, pause or restart that loses or keeps too much.
 
 mod faults;

@@ -151,7 +151,7 @@ async fn create_counters_can_be_set_without_other_changes() {
             .to_string()
     };
     assert_eq!(number("/a/x-").await, "2147483647");
-    // At its end, the counter of ZooKeeper 3.5 continues with negative numbers.
+    // After `i32::MAX`, the counter of ZooKeeper 3.5 continues with negative numbers.
     if server.version().unwrap() >= ServerVersion::new(3, 6, 0) {
         assert_eq!(number("/a/y-").await, "2147483647");
     }
