@@ -45,7 +45,7 @@ async fn serve_until_end(client: &mut TcpStream, shared: &Shared) -> Option<i64>
     // acknowledged. Fails only for a closed socket.
     drop(client.set_nodelay(true));
     let (from_client, to_client) = client.split();
-    // After an error, the connection ends too.
+    // An error also ends the connection.
     let is_answered = tokio::select! {
         _ = read(from_client, id, shared) => false,
         written = write(to_client, outgoing, shared) => written.is_ok_and(|frames| frames > 0),

@@ -229,8 +229,8 @@ impl EmbeddedServer {
     }
 
     /// If `refuse` is true, the server stops listening, so new connections are refused
-    /// (ECONNREFUSED). Current connections stay open. If it is false, the server listens again, as
-    /// it does after a [restart](Self::restart).
+    /// (ECONNREFUSED). Current connections stay open. If `refuse` is false, and after a
+    /// [restart](Self::restart), a running server listens again.
     ///
     /// # Errors
     ///

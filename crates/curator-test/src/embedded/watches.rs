@@ -11,7 +11,7 @@ pub(crate) enum Mode {
     Standard,
     /// Exists until removed.
     Persistent,
-    /// Exists until removed, and covers all descendants too.
+    /// Exists until removed, and also covers all descendants.
     PersistentRecursive,
 }
 

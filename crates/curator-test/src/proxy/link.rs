@@ -54,7 +54,7 @@ pub(crate) async fn serve(mut client: TcpStream, upstream: SocketAddr, shared: A
     let ended = tokio::select! {
         biased;
         ended = end.wait_for(Option::is_some) => ended.ok().and_then(|end| *end),
-        // After an error, the connection ends too.
+        // An error also ends the connection.
         _ = relay(&mut client, &mut server, upstream, id, &shared) => None,
     };
     if ended == Some(End::Reset) {
@@ -254,7 +254,8 @@ impl LinkHalf {
                         .until(|state| state.traffic.faults.is_released(release))
                         .await;
                 }
-                // Checked again: frames already queued when a black hole opens are lost too.
+                // Checked again, because frames that are already queued when a black hole opens
+                // must be lost too.
                 _ if self.shared.lock().traffic.loses(self.id, self.direction) => {
                     if matches!(action, Action::Close) {
                         // The other side must not notice the end before the black hole is healed.

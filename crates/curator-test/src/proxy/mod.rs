@@ -120,8 +120,7 @@ impl FaultProxy {
     }
 
     /// Drops all bytes in this direction, in whole frames. Connections stay open, and the end of a
-    /// connection is hidden from the other side too. Directions accumulate until
-    /// [`heal`](Self::heal).
+    /// connection is hidden from the other side. Directions accumulate until [`heal`](Self::heal).
     ///
     /// Clients can still open connections, since the system accepts them, but get no reply.
     pub fn black_hole(&self, direction: Direction) {

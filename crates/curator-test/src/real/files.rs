@@ -137,7 +137,7 @@ impl Files {
             option.push(archive);
             option
         }));
-        // Of two contradicting options, the later one applies.
+        // If two options contradict each other, the later one applies.
         arguments.extend(settings.java.iter().map(OsString::from));
         arguments.extend(
             logging_options(&self.folder)

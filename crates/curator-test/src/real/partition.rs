@@ -196,7 +196,7 @@ async fn carry(
         biased;
         // The sender exists as long as the thread that this runs on.
         _ = state.wait_for(|now| now.is_cut || *now != before) => {}
-        // After an error, the connection ends too.
+        // An error also ends the connection.
         _ = relay(&mut member, &mut other, upstream, call_back.as_deref(), &passes) => if passes() { return },
     }
     drop(state.wait_for(|now| !now.is_cut).await);
@@ -261,8 +261,8 @@ async fn connect(upstream: SocketAddr) -> io::Result<TcpStream> {
 }
 
 impl CallBack {
-    /// Reads the first message on an election port, and replaces its address. Of any other message,
-    /// reads only the first number.
+    /// Reads the first message on an election port, and replaces its address. If it is any other
+    /// message, reads only its first number.
     async fn first_message(&self, member: &mut ReadHalf<'_>) -> io::Result<Vec<u8>> {
         let version = member.read_i64().await?;
         if !INITIAL_MESSAGES.contains(&version) {

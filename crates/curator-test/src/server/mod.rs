@@ -104,7 +104,7 @@ impl TestingServer {
     /// [`SERVER_VARIABLE`](crate::SERVER_VARIABLE) selects its kind.
     ///
     /// Tests that share a server must use different paths, and must not stop it. The server ends
-    /// with the test program. It looks for empty containers once an hour instead of once a minute:
+    /// with the test program. It checks for empty containers once an hour instead of once a minute:
     /// otherwise, a check could make a running test send more requests.
     ///
     /// # Panics

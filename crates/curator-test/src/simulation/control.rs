@@ -139,19 +139,19 @@ impl Simulation {
     }
 
     /// The next request that matches is applied, but its connection is cut instead of the reply.
-    /// See [`cut_before_request`](Self::cut_before_request).
+    /// The request is chosen as in [`cut_before_request`](Self::cut_before_request).
     pub fn cut_before_reply(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
         self.arm(matches, Strike::CutReply);
     }
 
     /// The next request that matches is applied, but from then on its connection lets nothing
-    /// through. See [`cut_before_request`](Self::cut_before_request).
+    /// through. The request is chosen as in [`cut_before_request`](Self::cut_before_request).
     pub fn silence(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
         self.arm(matches, Strike::Silence);
     }
 
     /// The next request that matches is refused with the error -127, as by a server whose queue is
-    /// full. The connection of a handshake is cut instead. See
+    /// full. The connection of a handshake is cut instead. The request is chosen as in
     /// [`cut_before_request`](Self::cut_before_request).
     pub fn throttle(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
         self.arm(matches, Strike::Throttle);

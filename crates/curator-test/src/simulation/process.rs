@@ -90,7 +90,7 @@ impl Process {
             .update(|world| world.pause_process(self.id()));
     }
 
-    /// [Pauses](Self::pause) the process for a time, in whole milliseconds.
+    /// [Pauses](Self::pause) the process for this time, in whole milliseconds.
     pub fn pause_for(&self, time: Duration) {
         self.network.shared.update(|world| {
             let change = world.pause_process(self.id());

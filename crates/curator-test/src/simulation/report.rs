@@ -1,7 +1,7 @@
 //! What is printed about a run that fails, and the end of one whose time stands still.
 //!
-//! A task that computes for ever, or that blocks its thread for ever, cannot be interrupted, and no
-//! limit in simulated time ends it. So a thread of the process watches whether time passes in each
+//! A task that computes forever, or that blocks its thread forever, cannot be interrupted, and no
+//! limit in simulated time ends it. Therefore a separate thread watches whether time passes in each
 //! simulation.
 
 use std::{

@@ -223,7 +223,7 @@ async fn serve(mut client: TcpStream, front: Arc<Front>) {
         return;
     };
     let (from_client, to_client) = client.split();
-    // After an error, the connection ends too.
+    // An error also ends the connection.
     tokio::select! {
         biased;
         _ = write(to_client, &*socket) => {}

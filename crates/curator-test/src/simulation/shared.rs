@@ -172,7 +172,7 @@ impl Future for Driver {
 /// The unit of tokio's timers.
 const UNIT: Duration = Duration::from_millis(1);
 
-/// The longest possible time since the runtime's timers last ran.
+/// The longest time that can have passed since the runtime's timers last ran.
 const RECENT: Duration = Duration::from_secs(60 * 60);
 
 /// Pauses the clock of the current runtime, unless it is paused.

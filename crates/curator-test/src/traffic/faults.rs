@@ -45,9 +45,9 @@ pub(crate) enum Fault {
     SwallowReply,
     /// The reply is changed by the alteration with this number.
     AlterReply(u64),
-    /// The reply and everything behind it are delayed by this much.
+    /// The reply and everything after it are delayed by this much.
     DelayReply(Duration),
-    /// The reply and everything behind it wait for the next release.
+    /// The reply and everything after it wait for the next release.
     HoldReply,
 }
 
@@ -203,7 +203,7 @@ pub(crate) enum Verdict {
     Cut,
 }
 
-/// How a frame is delivered. Everything behind it on the same link waits for it.
+/// How a frame is delivered. Later frames on the same link wait for it.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     /// The frame waits for the release with this number.
@@ -212,7 +212,7 @@ pub(crate) struct Delivery {
     pub(crate) delay: Duration,
     pub(crate) alteration: Option<Alteration>,
     pub(crate) note: Note,
-    /// The link is closed behind the frame.
+    /// The link is closed after the frame.
     pub(crate) is_last: bool,
 }
 

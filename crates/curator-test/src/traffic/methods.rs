@@ -94,7 +94,7 @@ macro_rules! traffic_methods {
             }
 
             /// The reply to the `nth` request of this kind is delayed by `delay`, at most a year,
-            /// and so is everything behind it on the same connection, since replies keep their
+            /// and so is everything after it on the same connection, since replies keep their
             /// order.
             pub fn delay_nth_reply(&self, op: crate::OpCode, nth: u64, delay: std::time::Duration) {
                 self.change_traffic(|traffic| {
@@ -106,8 +106,8 @@ macro_rules! traffic_methods {
                 });
             }
 
-            /// The reply to the `nth` request of this kind is held, with everything behind it on
-            /// the same connection, until [`release_held`](Self::release_held) is called after its
+            /// The reply to the `nth` request of this kind is held, with everything after it on the
+            /// same connection, until [`release_held`](Self::release_held) is called after its
             /// arrival. Other replies of this kind are not held.
             pub fn hold_nth_reply(&self, op: crate::OpCode, nth: u64) {
                 self.change_traffic(|traffic| {

@@ -29,7 +29,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The xid that clients use to register watches again.
 const SET_WATCHES_XID: i32 = -8;
 
-/// One connection. Records what it sends and receives.
+/// One connection. Records all frames that it sends and receives.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) name: String,

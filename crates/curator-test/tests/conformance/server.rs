@@ -66,8 +66,8 @@ impl Server {
         })
     }
 
-    /// The server that often checks for nodes to remove. The checks are not more frequent, because
-    /// a real server on a busy machine would request a deletion again before it has executed the
+    /// A server that checks often for nodes to remove. The checks are not more frequent, because a
+    /// real server on a busy machine would request a deletion again before it has executed the
     /// first request, which counts as another transaction.
     pub(crate) fn with_frequent_checks() -> Self {
         static WITH_FREQUENT_CHECKS: Shared = Shared::new(None);

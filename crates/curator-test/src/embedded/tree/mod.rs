@@ -18,7 +18,7 @@ use super::{
     codec::EventKind,
 };
 
-/// All nodes, by path. The root is `/` and, as on the real server, also the empty path.
+/// All nodes, by path. The root is `/`. As on the real server, the empty path means the root too.
 #[derive(Debug)]
 pub(crate) struct DataTree {
     nodes: BTreeMap<String, Node>,
@@ -28,7 +28,7 @@ pub(crate) struct DataTree {
     /// number. As on the real server, these numbers continue after `i32::MAX`, where the parent's
     /// counter stays.
     numbers: BTreeMap<String, i32>,
-    /// Whether nodes may have a time to live.
+    /// Whether nodes can have a time to live.
     extended_types: bool,
 }
 

@@ -52,8 +52,9 @@ pub(crate) enum Event {
     Heal,
 }
 
-/// The end of a fault. `change` is the number of the fault. If the same server, process or setting
-/// has been changed again since, for example by the test, the end has no effect.
+/// The end of a fault. `change` is the number of the change that began the fault. If the same
+/// server, process or setting has been changed again since, for example by the test, the end has no
+/// effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undo {
     ResumeProcess {

@@ -267,7 +267,7 @@ impl World {
             self.undo_after(time, Undo::ReconnectServers { change });
         }
         if let Some(time) = self.begins(faults.partition) {
-            // In one case of four, the process is cut off from all servers.
+            // In one case out of four, the process is cut off from all servers.
             let servers = if self.rng.u8(..4) == 0 {
                 0..self.servers.len()
             } else {
