@@ -1,5 +1,6 @@
 //! Test helpers that several packages share and that `curator-test` does not publish. Other
-//! packages depend on this one only by path, so that cargo omits it from published packages.
+//! packages have it as a development dependency by path only, so that cargo omits it from published
+//! packages.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

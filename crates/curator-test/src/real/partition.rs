@@ -274,7 +274,7 @@ impl CallBack {
         let mut advertised = vec![0; length];
         member.read_exact(&mut advertised).await?;
         let address = String::from_utf8_lossy(&advertised).replace(&self.advertised, &self.instead);
-        // The length is the same as before, because both addresses have a port of five digits.
+        // The new address is as long as the old one, because both ports have five digits.
         let length = i32::try_from(address.len()).unwrap_or(i32::MAX);
         Ok([
             &version.to_be_bytes()[..],

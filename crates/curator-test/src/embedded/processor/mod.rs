@@ -41,7 +41,7 @@ pub(crate) struct Processor {
     pub(crate) packets: Packets,
     outbox: Vec<(ConnectionId, Output)>,
     last_connection: ConnectionId,
-    /// The id of the next session that this server creates alone.
+    /// The id of the next session that a standalone server creates.
     next_session: i64,
     next_container_check: Millis,
 }

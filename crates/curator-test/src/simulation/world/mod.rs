@@ -124,9 +124,9 @@ pub(crate) struct World {
     partitions: BTreeMap<(ProcessId, ServerId), u64>,
     /// Servers in different groups cannot reach each other.
     groups: Vec<usize>,
-    /// The last change of the groups.
+    /// The number of the last change of the groups.
     grouped: u64,
-    /// The last change of the timeouts.
+    /// The number of the last change of the timeouts.
     timeouts_changed: u64,
     /// The messages between servers that have not arrived because the servers are in different
     /// groups.
@@ -144,9 +144,9 @@ pub(crate) struct Process {
     pub(crate) name: String,
     pub(crate) address: Ipv4Addr,
     pub(crate) is_paused: bool,
-    /// The last change of `is_paused`.
+    /// The number of the last change of `is_paused`.
     pub(crate) pause: u64,
-    /// Its tasks are never polled again.
+    /// Whether it is killed, so that its tasks are never polled again.
     pub(crate) is_killed: bool,
     pub(crate) waiting: Vec<Waker>,
     /// Whether servers refuse its connections.

@@ -18,13 +18,13 @@ use crate::{OpCode, RequestInfo};
 pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) is_up: bool,
-    /// The last change of `is_up`.
+    /// The number of the last change of `is_up`.
     pub(crate) power: u64,
     /// When it stopped last.
     pub(crate) stopped_at: Millis,
     /// Whether it is paused: it does nothing, but its connections stay open.
     pub(crate) is_paused: bool,
-    /// The last change of `is_paused`.
+    /// The number of the last change of `is_paused`.
     pub(crate) pause: u64,
     pub(crate) paused_at: Millis,
     /// Its tree, the sessions it knows, and the connections and watches of its clients.
