@@ -57,8 +57,8 @@
 mod certificates;
 mod close_session;
 mod distribution;
-// A simulation runs this code, and a seed must repeat a run, so nothing may depend on the order of
-// a hash map.
+// A simulation runs this code, and a seed must repeat a run, so nothing in it must depend on the
+// order of a hash map.
 #[cfg_attr(not(test), warn(clippy::disallowed_types, clippy::iter_over_hash_type))]
 mod embedded;
 mod error;

@@ -33,8 +33,8 @@ impl Simulation {
             .update(|world| world.nodes_of(server).into_iter().collect())
     }
 
-    /// The nodes as of the transaction with this zxid. Replays all changes up to this transaction,
-    /// so it is slow late in a long run.
+    /// The nodes as of the transaction with this zxid. Replays all changes from the start up to
+    /// this transaction, which takes time late in a long run.
     #[must_use]
     pub fn nodes_at(&self, zxid: i64) -> BTreeMap<String, Node> {
         self.shared
