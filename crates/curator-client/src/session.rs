@@ -1,4 +1,5 @@
-//! One ZooKeeper session, from its creation to its end: one epoch of the client.
+//! One ZooKeeper session, from its creation to its end, for example by what a server grants at a
+//! reconnect: one epoch of the client.
 
 mod held_nodes;
 mod open;

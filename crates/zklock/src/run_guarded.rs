@@ -1,4 +1,5 @@
-//! Runs a command while a lock is held, and stops it when the lock is lost or in doubt.
+//! Runs a command while a lock is held, and stops it when the lock is lost, in doubt, or requested by
+//! another client.
 
 use std::pin::pin;
 use std::process::ExitStatus;

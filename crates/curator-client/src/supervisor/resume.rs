@@ -1,5 +1,5 @@
-//! Watches the connection of a session: when it breaks, resumes the session over another one. Also
-//! closes a session on the servers.
+//! Resumes a session over another connection when its connection breaks, and closes a session on the
+//! servers.
 //!
 //! A session gets another connection only here, so every connection is checked: the session and the
 //! timeout that its server grants, and the time from which its replies count for the lease.

@@ -1,5 +1,6 @@
-//! What the supervisor knows about a session, and what each event changes: a state machine that
-//! does no I/O and reads no clock. `supervisor/tests/model.rs` tests it with all orders of events.
+//! Decides when a session is in doubt, when a silent connection is closed, and when requests are
+//! sent again: a state machine that does no I/O and reads no clock. `supervisor/tests/model.rs`
+//! tests it with all orders of events.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! When a connection is pinged, and when a silent one is closed. No I/O.
+//! When a connection of this transport is pinged, and when it is closed because it is silent. No
+//! I/O. With every transport, `supervisor/step.rs` closes a silent connection.
 
 use std::time::Duration;
 

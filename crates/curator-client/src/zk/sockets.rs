@@ -1,4 +1,5 @@
-//! Finds the socket of a connection, which `zookeeper-client` keeps private.
+//! Finds the socket of a connection, which `zookeeper-client` keeps private, to set `TCP_NODELAY`
+//! or to shut it down.
 //!
 //! The socket is found by its descriptor number. A new descriptor gets the lowest free number, so
 //! that number is noted before `zookeeper-client` opens the socket, and is valid once it refers to

@@ -1,7 +1,8 @@
 //! Counts the failed attempts of one acquire, and pauses between attempts.
 //!
 //! The retry policy decides on the pauses after failures, but not while other clients keep changing
-//! the lock's directories.
+//! the lock's directories: then the contest decides when a pause is due (`IMMEDIATE_ATTEMPTS` in
+//! `curator-protocol`).
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! The watches of one contender, which the contest in `curator-protocol` requests.
+//! The watches of one contender, which the contest in `curator-protocol` requests, again after each
+//! reconnect.
 //!
 //! Events of the contender's nodes are reported before events of other nodes.
 
