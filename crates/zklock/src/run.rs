@@ -50,7 +50,9 @@ pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failur
     // Read before zklock handles signals: a FIFO or a file system may block arbitrarily long, and a
     // signal still ends zklock meanwhile.
     let mut settings = connection.settings()?;
-    settings.connect_timeout = connect_timeout(settings.connect_timeout, wait);
+    if connection.connect_timeout.is_none() {
+        settings.connect_timeout = connect_timeout(settings.connect_timeout, wait);
+    }
     let mut signals = Signals::new()?;
     let status = match signals.unless_deadly(settings.connect(&this)).await {
         Ok(client) => {
@@ -80,7 +82,7 @@ fn longest_wait(run: &Run) -> Option<Duration> {
     }
 }
 
-/// How long to try to connect, if the lock is waited for at most `wait`.
+/// How long to try to connect, if the lock is waited for at most `wait`, and no option sets it.
 fn connect_timeout(configured: Duration, wait: Option<Duration>) -> Duration {
     wait.map_or(configured, |wait| {
         configured.min(wait.max(LEAST_CONNECT_TIMEOUT))

@@ -11,7 +11,9 @@ use curator_recipes::{
 };
 use curator_test::{FaultProxy, OpCode};
 
-use crate::support::{FAULTS, behind_proxy, behind_proxy_with, client, drop_after, path, soon};
+use crate::support::{
+    FAULTS, behind_proxy, behind_proxy_with, client, drop_after, path, soon, until,
+};
 
 fn long(client: &CuratorClient, path: &str) -> DistributedAtomicLong {
     DistributedAtomicLong::new(client, path).unwrap()
@@ -274,11 +276,18 @@ async fn a_change_that_cannot_be_retried_after_a_lost_reply_is_outcome_unknown()
     .await;
     let path = path("atomic-faults/gives-up");
     let number = long(&client, &path).exactly_once(receipt(&path)).unwrap();
-    number.increment().await.unwrap();
-    proxy.cut_before_reply(OpCode::Multi);
-    proxy.refuse(true).unwrap();
-    let error = soon(number.increment()).await.unwrap_err();
-    assert_eq!(error.outcome(), Outcome::Unknown, "{error:?}");
+    // On a busy machine, the connection may be lost before the request is sent.
+    let mut outcome = Outcome::NotApplied;
+    until(async || {
+        proxy.refuse(false).unwrap();
+        until(async || number.increment().await.is_ok()).await;
+        proxy.cut_before_reply(OpCode::Multi);
+        proxy.refuse(true).unwrap();
+        outcome = number.increment().await.unwrap_err().outcome();
+        outcome != Outcome::NotApplied
+    })
+    .await;
+    assert_eq!(outcome, Outcome::Unknown);
     // No request of the next change is sent.
     let error = soon(number.increment()).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::NotApplied, "{error:?}");

@@ -139,7 +139,11 @@ async fn short_options_mean_what_they_mean_in_flock() {
         ("-x -w 0.2", 121),
         ("-x -w 0.2s -q", 121),
     ] {
-        let printed = printed(&format!("run -l {lock} {options} true"), None).await;
+        let printed = printed(
+            &format!("run --connect-timeout 60s -l {lock} {options} true"),
+            None,
+        )
+        .await;
         assert_eq!(printed.code, Some(code), "{options}: {printed:?}");
         assert_eq!(
             printed.error.is_empty(),

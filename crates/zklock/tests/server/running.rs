@@ -122,9 +122,12 @@ async fn each_failure_of_zklock_has_an_exit_code_and_prints_one_sentence() {
     }
     // zklock tries the lock once, however short the wait.
     assert_eq!(
-        printed(&format!("run --lock {lock} --wait 0s"), Some("exit 3"))
-            .await
-            .code,
+        printed(
+            &format!("run --lock {lock} --connect-timeout 60s --wait 0s"),
+            Some("exit 3")
+        )
+        .await
+        .code,
         Some(3)
     );
     // clap prints the errors of the command line.
@@ -181,7 +184,10 @@ async fn a_second_run_waits_for_the_lock_or_exits_without_it() {
         1,
     )
     .await;
-    for option in ["--no-wait", "--wait 100ms"] {
+    for option in [
+        "--connect-timeout 60s --no-wait",
+        "--connect-timeout 60s --wait 100ms",
+    ] {
         let refused = printed(&format!("run --lock {lock} {option}"), Some("exit 3")).await;
         assert_eq!(refused.code, Some(121), "{refused:?}");
         let holder = format!(
@@ -227,7 +233,9 @@ async fn at_least_keeps_the_lock_after_the_command_has_ended() {
     let client = client().await;
     until(async || contenders(&client, &lock).await == 1).await;
     assert_eq!(
-        finished(run("--wait 300ms").spawn().unwrap()).await.code,
+        finished(run("--connect-timeout 60s --wait 300ms").spawn().unwrap())
+            .await
+            .code,
         Some(121)
     );
     signal(&first, Signal::TERM);
@@ -279,11 +287,20 @@ async fn readers_share_a_lock_and_leases_a_semaphore_but_a_writer_is_exclusive()
         );
     }
     let options = [
-        (format!("run --lock {lock} --shared --no-wait"), 0),
-        (format!("run --lock {lock} --exclusive --no-wait"), 121),
-        (format!("run --lock {semaphore} --semaphore 2 --no-wait"), 0),
         (
-            format!("run --lock {semaphore} --semaphore 1 --no-wait"),
+            format!("run --lock {lock} --shared --no-wait --connect-timeout 60s"),
+            0,
+        ),
+        (
+            format!("run --lock {lock} --exclusive --no-wait --connect-timeout 60s"),
+            121,
+        ),
+        (
+            format!("run --lock {semaphore} --semaphore 2 --no-wait --connect-timeout 60s"),
+            0,
+        ),
+        (
+            format!("run --lock {semaphore} --semaphore 1 --no-wait --connect-timeout 60s"),
             121,
         ),
     ];
@@ -322,7 +339,7 @@ async fn of_commands_that_start_together_without_waiting_as_many_run_as_the_lock
                 began.display(),
                 end.display()
             );
-            let options = format!("run {options} --no-wait");
+            let options = format!("run {options} --no-wait --connect-timeout 60s");
             let mut running = JoinSet::new();
             for _ in 0..started {
                 running.spawn(finished(
@@ -498,7 +515,11 @@ async fn the_lock_is_held_until_the_last_process_of_the_command_has_ended() {
         line.ends_with("has ended; waiting for processes that it has started"),
         "{line}"
     );
-    let printed = printed(&format!("run --lock {lock} --wait 200ms"), Some("exit 3")).await;
+    let printed = printed(
+        &format!("run --lock {lock} --connect-timeout 60s --wait 200ms"),
+        Some("exit 3"),
+    )
+    .await;
     assert_eq!(printed.code, Some(121), "{printed:?}");
     rustix::process::kill_process(left, Signal::TERM).unwrap();
     assert_eq!(finished(child).await.code, Some(5));

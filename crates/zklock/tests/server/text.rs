@@ -45,7 +45,11 @@ async fn no_command_prints_what_a_terminal_interprets() {
         (format!("ls {lock}/none"), 1, 1),
         (format!("revoke {lock}/none"), 121, 1),
         (format!("break {lock} --if-token 1 --yes"), 121, 1),
-        (format!("run --lock {lock} --no-wait"), 121, 1),
+        (
+            format!("run --lock {lock} --no-wait --connect-timeout 60s"),
+            121,
+            1,
+        ),
         (format!("revoke {lock}"), 0, 1),
     ] {
         let printed = printed(&options, options.starts_with("run").then_some("true")).await;

@@ -219,7 +219,7 @@ async fn a_message_that_cannot_be_written_does_not_keep_zklock_alive() {
     let (_read_end, write_end) = full_pipe();
     let mut run = zklock(
         &server.connect_string(),
-        &format!("run --lock {lock} --no-wait"),
+        &format!("run --lock {lock} --no-wait --connect-timeout 60s"),
         Some("true"),
     );
     let refused = run.stderr(Stdio::from(write_end)).spawn().unwrap();
@@ -240,7 +240,7 @@ async fn a_try_that_fails_although_a_lease_is_free_names_the_contender_ahead() {
     )
     .await;
     let refused = printed(
-        &format!("run --lock {lock} --semaphore 2 --no-wait"),
+        &format!("run --lock {lock} --semaphore 2 --no-wait --connect-timeout 60s"),
         Some("true"),
     )
     .await;

@@ -1,9 +1,11 @@
 //! Requests that are too large for a server: the client refuses them, or splits them.
 
+use std::time::Duration;
+
 use curator_client::{CreateMode, Error, Outcome, WatchEvent};
 use futures_util::future::try_join_all;
 
-use crate::support::{behind_proxy, reconnect, soon, unique_path};
+use crate::support::{behind_proxy, behind_proxy_with, reconnect, soon, unique_path};
 
 /// ZooKeeper's default for `jute.maxbuffer`.
 const LIMIT: usize = 0xf_ffff;
@@ -61,7 +63,8 @@ async fn a_request_of_the_maximum_size_is_served_and_a_larger_one_is_refused() {
 // Runs in real time: each transport lists its watches in its own packets.
 #[tokio::test]
 async fn a_session_is_resumed_regardless_of_its_number_of_watches() {
-    let (proxy, client) = behind_proxy().await;
+    let (proxy, client) =
+        behind_proxy_with(|client| client.session_timeout(Duration::from_secs(600))).await;
     let dir = client
         .create()
         .for_path(unique_path("node"), "")
