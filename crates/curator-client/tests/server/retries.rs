@@ -3,32 +3,33 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use curator_client::{Error, retry_fn};
-use curator_test::OpCode;
+use curator_client::{CuratorClient, Error, retry_fn};
+use curator_test::{OpCode, Simulation};
 
 use crate::support::{Recorded, behind_proxy_with, soon, unique_path};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_policy_is_given_the_number_of_retries_and_the_elapsed_time() {
     let policy = Recorded::new(3, PAUSE);
-    let (proxy, client) = behind_proxy_with(|client| client.retry_policy(policy.clone())).await;
+    let simulation = Simulation::new(1);
+    let process = simulation.process("client");
+    let client = CuratorClient::builder(simulation.connect_string()).retry_policy(policy.clone());
+    let client = process.run(client.connect()).await.unwrap();
     let calls = || std::mem::take(&mut *policy.calls.lock().unwrap());
     // The policy is not called for an error that the server returned.
-    let error = soon(client.get_data(unique_path("node")))
-        .await
-        .unwrap_err();
+    let error = client.get_data("/none").await.unwrap_err();
     assert!(matches!(error, Error::NoNode { .. }), "{error}");
-    assert_eq!((calls(), proxy.requests()[&OpCode::GetData]), (vec![], 1));
+    assert_eq!((calls(), process.requests()[&OpCode::GetData]), (vec![], 1));
     for (lost, expected) in [(3, &[0, 1, 2][..]), (4, &[0, 1, 2, 3])] {
-        proxy.reset_counts();
+        process.reset_counts();
         for _ in 0..lost {
-            proxy.cut_before_reply(OpCode::Exists);
+            process.cut_before_reply(OpCode::Exists);
         }
-        let succeeded = soon(client.check_exists("/")).await.is_ok();
+        let succeeded = client.check_exists("/").await.is_ok();
         assert_eq!(
-            (succeeded, proxy.requests()[&OpCode::Exists]),
+            (succeeded, process.requests()[&OpCode::Exists]),
             (lost < 4, 4)
         );
         let calls = calls();

@@ -9,8 +9,8 @@ use tracing::Level;
 
 use crate::support::subjects::Kind;
 use crate::support::{
-    LOSSES, Line, Logs, behind_proxy, behind_proxy_with, client, lose, mutex, path, polled_until,
-    soon, unplug, until,
+    LONG_SESSION, LOSSES, Line, Logs, behind_proxy, behind_proxy_with, builder, client, lose,
+    mutex, path, polled_until, soon, unplug, until,
 };
 
 /// Checks that the line is about this guard and its lock.
@@ -228,13 +228,15 @@ async fn log_lines_are_short_and_contain_no_secret() {
         AuthId::anyone(),
     )];
     let once_more = RetryNTimes::new(1, Duration::from_millis(10)).unwrap();
-    let (proxy, admin) = behind_proxy_with(|builder| {
-        builder
-            .authorization("digest", "orders:open-sesame")
-            .retry_policy(once_more)
-            .connection_timeout(Duration::from_millis(500))
-    })
-    .await;
+    let (proxy, admin) =
+        behind_proxy_with(|builder| builder.authorization("digest", "orders:open-sesame")).await;
+    // Its acquires fail during an outage, each after two attempts.
+    let impatient = builder(&proxy.connect_string(), LONG_SESSION)
+        .authorization("digest", "orders:open-sesame")
+        .retry_policy(once_more)
+        .connection_timeout(Duration::from_millis(500))
+        .start()
+        .unwrap();
     let dir = path("logs/long");
     let logs = Logs::at(Level::TRACE);
     let lock = mutex(&admin, &format!("{dir}/{}", "x".repeat(2000)));
@@ -248,7 +250,8 @@ async fn log_lines_are_short_and_contain_no_secret() {
             .await;
         drop(again);
         guard.release().await.unwrap();
-        unplug(&proxy, &admin).await;
+        unplug(&proxy, &impatient).await;
+        let lock = mutex(&impatient, &format!("{dir}/{}", "x".repeat(2000)));
         soon(lock.acquire()).await.unwrap_err();
     })
     .await;
@@ -261,9 +264,10 @@ async fn log_lines_are_short_and_contain_no_secret() {
         "pipeline",
     ];
     assert_eq!(logs.messages("hold"), expected);
+    let acquires = logs.messages("acquire");
     assert!(
-        logs.messages("acquire")
-            .ends_with(&["acquiring".to_owned(), "not acquired".to_owned()])
+        acquires.ends_with(&["acquiring".to_owned(), "not acquired".to_owned()]),
+        "{acquires:?}"
     );
     for line in logs.all() {
         let texts = line.fields.values().chain([&line.message]);
