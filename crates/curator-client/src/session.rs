@@ -1,5 +1,5 @@
-//! One ZooKeeper session, from its creation to its end, for example by what a server grants at a
-//! reconnect: one epoch of the client.
+//! One ZooKeeper session, from its creation to its end: one epoch of the client. A reconnect ends it
+//! if the server grants another session or a shorter timeout.
 
 mod held_nodes;
 mod open;

@@ -50,9 +50,8 @@ pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failur
     // Read before zklock handles signals: a FIFO or a file system may block arbitrarily long, and a
     // signal still ends zklock meanwhile.
     let mut settings = connection.settings()?;
-    if connection.connect_timeout.is_none() {
-        settings.connect_timeout = connect_timeout(settings.connect_timeout, wait);
-    }
+    settings.connect_timeout =
+        connect_timeout(connection.connect_timeout, settings.connect_timeout, wait);
     let mut signals = Signals::new()?;
     let status = match signals.unless_deadly(settings.connect(&this)).await {
         Ok(client) => {
@@ -82,11 +81,18 @@ fn longest_wait(run: &Run) -> Option<Duration> {
     }
 }
 
-/// How long to try to connect, if the lock is waited for at most `wait`, and no option sets it.
-fn connect_timeout(configured: Duration, wait: Option<Duration>) -> Duration {
-    wait.map_or(configured, |wait| {
-        configured.min(wait.max(LEAST_CONNECT_TIMEOUT))
-    })
+/// How long to try to connect: as long as the option says. Without it, the configured time, but if
+/// the lock is waited for at most `wait`, not longer than that or [`LEAST_CONNECT_TIMEOUT`].
+fn connect_timeout(
+    option: Option<Duration>,
+    configured: Duration,
+    wait: Option<Duration>,
+) -> Duration {
+    match (option, wait) {
+        (Some(option), _) => option,
+        (None, Some(wait)) => configured.min(wait.max(LEAST_CONNECT_TIMEOUT)),
+        (None, None) => configured,
+    }
 }
 
 async fn hold(
@@ -257,17 +263,18 @@ mod tests {
     }
 
     #[test]
-    fn a_short_wait_limits_the_time_to_connect_but_not_below_what_distant_servers_need() {
+    fn a_short_wait_limits_the_time_to_connect_but_not_that_of_the_option() {
         let seconds = Duration::from_secs;
-        assert_eq!(connect_timeout(seconds(15), None), seconds(15));
-        assert_eq!(connect_timeout(seconds(15), Some(seconds(7))), seconds(7));
+        let configured = |time, wait| connect_timeout(None, seconds(time), wait);
+        assert_eq!(configured(15, None), seconds(15));
+        assert_eq!(configured(15, Some(seconds(7))), seconds(7));
+        // Distant servers need some time.
+        assert_eq!(configured(15, Some(Duration::ZERO)), LEAST_CONNECT_TIMEOUT);
+        assert_eq!(configured(2, Some(Duration::ZERO)), seconds(2));
+        let option = Some(seconds(60));
         assert_eq!(
-            connect_timeout(seconds(15), Some(Duration::ZERO)),
-            LEAST_CONNECT_TIMEOUT
-        );
-        assert_eq!(
-            connect_timeout(seconds(2), Some(Duration::ZERO)),
-            seconds(2)
+            connect_timeout(option, seconds(60), Some(Duration::ZERO)),
+            seconds(60)
         );
     }
 }

@@ -19,8 +19,8 @@ pub(super) enum Owner {
     /// This persistent node has created the node, which is not ephemeral or belongs to the current
     /// session.
     Ours,
-    /// This persistent node has created the node in an earlier session, which the servers may not
-    /// have expired yet.
+    /// This persistent node has created the node in an earlier session, whose end the servers have
+    /// perhaps not noticed yet.
     OursOfAnEndedSession,
     /// Another client has created the node, and this persistent node may take it over.
     Adoptable,

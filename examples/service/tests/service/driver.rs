@@ -102,7 +102,7 @@ impl Service {
     /// Waits until the process has ended. Returns its status and its output.
     pub(crate) async fn end(mut self) -> (ExitStatus, Vec<String>) {
         let status = soon(self.process.wait()).await.unwrap();
-        // The output may not have been read to its end yet, although the process has ended.
+        // The process can end before its output is read to the end.
         until(async || Arc::strong_count(&self.printed) == 1).await;
         let printed = self.printed.lock().unwrap().clone();
         (status, printed)
