@@ -113,7 +113,7 @@ async fn a_guardian_does_not_kill_another_process_group_with_the_same_number() {
     let command = zklock(
         &server.connect_string(),
         &format!(
-            "run --lock {} --session-timeout 10s --grace 2s",
+            "run --lock {} --connect-timeout 60s --session-timeout 20s --grace 2s",
             path("number")
         ),
         Some(&format!(
@@ -126,7 +126,7 @@ async fn a_guardian_does_not_kill_another_process_group_with_the_same_number() {
     let script = r#"
         notes=$0; stopped=$1; shift
         "$@" & zklock=$!
-        until [ -s $notes/group ]; do sleep 0.1; done
+        until [ -s $notes/group ]; do kill -0 $zklock || exit; sleep 0.1; done
         group=$(cat $notes/group)
         guardian=$(grep -l '[l]ock-guardian' /proc/[0-9]*/cmdline | head -1 | tr -dc 0-9)
         [ $stopped = no ] || { kill -STOP $guardian; sleep 1; }
@@ -138,7 +138,7 @@ async fn a_guardian_does_not_kill_another_process_group_with_the_same_number() {
             echo $((group - 1)) > /proc/sys/kernel/ns_last_pid
             setsid sleep 1000 & other=$!
         done
-        [ $stopped = no ] || { sleep 10; kill -CONT $guardian; }
+        [ $stopped = no ] || { sleep 20; kill -CONT $guardian; }
         while [ -e /proc/$guardian ] && ! grep -q '^State:.Z' /proc/$guardian/status; do sleep 0.1; done
         while [ -e /proc/$other ] && ! grep -q sleep /proc/$other/comm; do sleep 0.1; done
         kill -0 $other && grep -q sleep /proc/$other/comm && echo alive
