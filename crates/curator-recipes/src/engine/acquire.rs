@@ -315,7 +315,7 @@ mod tests {
 
     /// There may be ten thousand waiters. State that is needed only in the queue is boxed there.
     #[tokio::test]
-    async fn the_future_of_an_acquire_has_at_most_1200_bytes_and_in_the_queue_2500() {
+    async fn the_futures_of_an_acquire_have_at_most_1200_and_700_bytes_and_in_the_queue_2500() {
         // No request is sent.
         let client = CuratorClient::builder("127.0.0.1:1").start().unwrap();
         let path = ZPath::on_server("/lock").unwrap();
@@ -330,6 +330,13 @@ mod tests {
             size_of_val(&acquiring)
         );
         drop(acquiring);
+        let logging = lock.log_and_bound(&owner, Wait::FOREVER, async |_| Ok(None::<()>));
+        assert!(
+            size_of_val(&logging) <= 700,
+            "{} bytes around it",
+            size_of_val(&logging)
+        );
+        drop(logging);
         let permit = QueuePermit::without_line();
         let contending = lock.contend(Wait::FOREVER, None, permit, lock.attempts(), &mut log);
         assert!(

@@ -163,18 +163,27 @@ impl LockInternals {
         wait: Wait,
         work: impl AsyncFnOnce(&mut AcquireLog<'_>) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let acquiring = async {
-            let mut log = self.start_log(owner, wait);
-            let span = log.span.clone();
-            let logged = async {
+        Box::pin(self.log_and_bound(owner, wait, work)).await
+    }
+
+    pub(super) async fn log_and_bound<T>(
+        &self,
+        owner: &OwnerId,
+        wait: Wait,
+        work: impl AsyncFnOnce(&mut AcquireLog<'_>) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let mut log = self.start_log(owner, wait);
+        let span = log.span.clone();
+        // Boxed in one expression: an unboxed variable would take up space in this future.
+        let logged = Box::pin(
+            async {
                 let acquired = work(&mut log).await;
                 log.ended(acquired.as_ref().map(Option::is_some));
                 acquired
-            };
-            wait.bound(&self.client, Box::pin(logged.instrument(span)))
-                .await
-        };
-        Box::pin(acquiring).await
+            }
+            .instrument(span),
+        );
+        wait.bound(&self.client, logged).await
     }
 
     pub(crate) fn driver(&self) -> &dyn LockInternalsDriver {
