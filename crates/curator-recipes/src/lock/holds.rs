@@ -22,10 +22,24 @@ use crate::error::Result;
 use crate::owner::{OwnerHasher, OwnerId};
 use crate::wait::Wait;
 
+type ByOwner<V> = DashMap<OwnerId, V, BuildHasherDefault<OwnerHasher>>;
+
+/// A map with two shards of 128 bytes each. By default there are four for each core, but a process
+/// can have thousands of locks, each with few owners.
+fn by_owner<V>() -> ByOwner<V> {
+    DashMap::with_hasher_and_shard_amount(BuildHasherDefault::default(), 2)
+}
+
 /// The holds of one lock, by owner.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Holds {
-    holds: DashMap<OwnerId, Arc<Hold>, BuildHasherDefault<OwnerHasher>>,
+    holds: ByOwner<Arc<Hold>>,
+}
+
+impl Default for Holds {
+    fn default() -> Self {
+        Self { holds: by_owner() }
+    }
 }
 
 impl Holds {
@@ -146,9 +160,15 @@ impl Drop for Share {
 ///
 /// Futures joined in one task are one owner: the second waits at the gate and then re-enters,
 /// whereas two contenders of one owner would wait for each other in the queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Gates {
-    gates: DashMap<OwnerId, Gate, BuildHasherDefault<OwnerHasher>>,
+    gates: ByOwner<Gate>,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self { gates: by_owner() }
+    }
 }
 
 #[derive(Debug, Default)]
