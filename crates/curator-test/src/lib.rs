@@ -81,7 +81,9 @@ mod wire;
 pub use certificates::{TestingCa, TestingCertificate};
 pub use close_session::close_session;
 pub use distribution::{Distribution, NotFound, Origin, PINNED_VERSION};
-pub use embedded::{EmbeddedServer, EmbeddedServerBuilder, RequestInfo};
+pub use embedded::{
+    DIALECT_VARIABLE, Dialect, EmbeddedServer, EmbeddedServerBuilder, RequestInfo, UnknownDialect,
+};
 pub use error::Error;
 pub use four_letter::{Mode, SessionInfo, four_letter_word};
 pub use proxy::FaultProxy;

@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
-use super::{EmbeddedServer, sessions::Millis, watches::Modes};
-use crate::error::Error;
+use super::{
+    EmbeddedServer,
+    dialect::{Dialect, Protocol},
+    sessions::Millis,
+    watches::Modes,
+};
+use crate::{OpCode, error::Error};
 
 /// Settings for an [`EmbeddedServer`].
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,12 +30,9 @@ pub(crate) struct Settings {
     container_check: Duration,
     pub(crate) sessionless_timeout: Duration,
     pub(crate) extended_types: bool,
-    pub(crate) stats_in_transactions: bool,
-    pub(crate) multi_read: bool,
-    pub(crate) add_watch: bool,
     pub(crate) persistent_watches: bool,
-    pub(crate) watch_modes: Modes,
-    pub(crate) zxids_in_events: bool,
+    /// The dialect, and changes of single settings.
+    pub(crate) protocol: Protocol,
 }
 
 impl Default for Settings {
@@ -42,17 +44,20 @@ impl Default for Settings {
             container_check: Duration::from_secs(60),
             sessionless_timeout: Duration::from_secs(10),
             extended_types: true,
-            stats_in_transactions: true,
-            multi_read: true,
-            add_watch: true,
             persistent_watches: true,
-            watch_modes: Modes::All,
-            zxids_in_events: true,
+            protocol: Protocol::of(Dialect::default()),
         }
     }
 }
 
 impl EmbeddedServerBuilder {
+    /// The server to reproduce. Defaults to [`Dialect::ZooKeeper3_9`]. Later calls of the other
+    /// methods change single differences.
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.settings.set_dialect(dialect);
+        self
+    }
+
     /// ZooKeeper's unit of time, in whole milliseconds. Defaults to 100 ms.
     ///
     /// The server rounds session expiry up to whole ticks.
@@ -99,14 +104,17 @@ impl EmbeddedServerBuilder {
     /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, return only the paths (ZOOKEEPER-4026), except
     /// for containers and nodes with a time to live.
     pub fn stats_in_transactions(mut self, included: bool) -> Self {
-        self.settings.stats_in_transactions = included;
+        self.settings.protocol.stats_in_transactions = included;
         self
     }
 
     /// Whether the server knows `multiRead`. Defaults to true. Servers older than 3.6 do not: they
     /// reply `Unimplemented` and close the connection.
     pub fn multi_read(mut self, known: bool) -> Self {
-        self.settings.multi_read = known;
+        self.settings
+            .protocol
+            .operations
+            .set(OpCode::MultiRead, known);
         self
     }
 
@@ -114,7 +122,9 @@ impl EmbeddedServerBuilder {
     /// sets them again. Defaults to true. Servers older than 3.6 do not: they reply `Unimplemented`
     /// and close the connection.
     pub fn add_watch(mut self, known: bool) -> Self {
-        self.settings.add_watch = known;
+        let operations = &mut self.settings.protocol.operations;
+        operations.set(OpCode::AddWatch, known);
+        operations.set(OpCode::SetWatches2, known);
         self
     }
 
@@ -138,14 +148,14 @@ impl EmbeddedServerBuilder {
     /// - `removeWatches` for data or for children removes a watch of any mode, and cannot name the
     ///   persistent modes.
     pub fn watch_modes_together(mut self, kept: bool) -> Self {
-        self.settings.watch_modes = if kept { Modes::All } else { Modes::Last };
+        self.settings.protocol.watch_modes = if kept { Modes::All } else { Modes::Last };
         self
     }
 
     /// Whether an event has the zxid of its transaction. Defaults to true. Servers before 3.9 send
     /// -1 (ZOOKEEPER-4655).
     pub fn zxids_in_events(mut self, sent: bool) -> Self {
-        self.settings.zxids_in_events = sent;
+        self.settings.protocol.zxids_in_events = sent;
         self
     }
 
@@ -168,6 +178,10 @@ impl EmbeddedServerBuilder {
 }
 
 impl Settings {
+    pub(crate) fn set_dialect(&mut self, dialect: Dialect) {
+        self.protocol = Protocol::of(dialect);
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         let refused = |key: &str, value: String, problem: String| {
             Err(Error::Property {

@@ -2,6 +2,7 @@
 //!
 //! | Module | |
 //! |---|---|
+//! | `dialect`, `operations` | the servers to reproduce, and the requests that they know |
 //! | `codec` | requests, replies and events, in the wire format of `curator-client` |
 //! | `tree` | nodes, transactions, sequence numbers; no I/O, no clock |
 //! | `acl` | ACLs and identities |
@@ -16,8 +17,10 @@ mod acl;
 mod builder;
 mod code;
 mod codec;
+mod dialect;
 mod faults;
 mod link;
+mod operations;
 mod processor;
 mod sessions;
 mod shared;
@@ -34,6 +37,7 @@ use std::{
 };
 
 pub use builder::EmbeddedServerBuilder;
+pub use dialect::{DIALECT_VARIABLE, Dialect, UnknownDialect};
 pub use faults::RequestInfo;
 // For the simulation, whose servers have the same processor.
 #[cfg(feature = "simulation")]

@@ -6,7 +6,7 @@ use super::{
     Faults, Run, Simulation, millis,
     world::{Config, START},
 };
-use crate::embedded::{Millis, Settings};
+use crate::embedded::{Dialect, Millis, Settings};
 
 /// Settings for a [`Simulation`].
 #[derive(Debug, Clone)]
@@ -66,6 +66,12 @@ impl SimulationBuilder {
             2..=3 => 3,
             _ => 5,
         };
+        self
+    }
+
+    /// The server to reproduce. Defaults to [`Dialect::ZooKeeper3_9`].
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.config.settings.set_dialect(dialect);
         self
     }
 

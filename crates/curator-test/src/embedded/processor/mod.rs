@@ -89,7 +89,7 @@ impl Processor {
             settings,
             tree: DataTree::new(settings.extended_types),
             sessions: Sessions::new(seed, settings.tick()),
-            watches: Watches::new(settings.watch_modes),
+            watches: Watches::new(settings.protocol.watch_modes),
             connections: BTreeMap::new(),
             zxid: 0,
             packets: Packets::default(),

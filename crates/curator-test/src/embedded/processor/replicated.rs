@@ -112,7 +112,7 @@ impl Processor {
     fn multi(&mut self, writes: &[Write], context: &Context<'_>) -> Body {
         let (mut results, events) = self.tree.apply_all(writes, context);
         self.notify(&events);
-        if !self.settings.stats_in_transactions {
+        if !self.settings.protocol.stats_in_transactions {
             // All releases report the stats of containers and of nodes with a time to live.
             for (result, write) in results.iter_mut().zip(writes) {
                 if let (Reply::Create2 { path, .. }, Write::Create2 { .. }) = (&mut *result, write)

@@ -63,12 +63,7 @@ impl Processor {
         let connection = self.connections.get_mut(&id)?;
         (connection.last_xid, connection.last_op) = (xid, op);
         let session = connection.session?;
-        let is_known = match op {
-            OpCode::MultiRead => self.settings.multi_read,
-            OpCode::AddWatch | OpCode::SetWatches2 => self.settings.add_watch,
-            _ => true,
-        };
-        let request = if is_known {
+        let request = if self.settings.protocol.operations.contain(op) {
             Request::parse(op, reader.rest())
         } else {
             Ok(None)

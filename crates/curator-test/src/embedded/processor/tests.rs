@@ -1,7 +1,10 @@
 use curator_client::codec::{ConnectRequest, ConnectResponse, Control, Reader, ReplyHeader, frame};
 
 use super::*;
-use crate::embedded::{builder::Settings, code::Code};
+use crate::{
+    OpCode,
+    embedded::{builder::Settings, code::Code},
+};
 
 const START: Now = Now {
     monotonic: 0,
@@ -76,7 +79,7 @@ fn add_watch_is_accepted_or_refused_as_marshalling_error_or_unimplemented() {
         (vec![Code::MarshallingError.number()], false)
     );
     assert_eq!(
-        set(|settings| settings.add_watch = false),
+        set(|settings| settings.protocol.operations.set(OpCode::AddWatch, false)),
         (vec![Code::Unimplemented.number()], true)
     );
 }

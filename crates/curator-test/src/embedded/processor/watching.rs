@@ -17,7 +17,7 @@ const NO_ZXID: i64 = -1;
 impl Processor {
     /// Notifies the watchers of these events, if they may read the node.
     pub(super) fn notify(&mut self, events: &[Event]) {
-        let zxid = if self.settings.zxids_in_events {
+        let zxid = if self.settings.protocol.zxids_in_events {
             self.zxid
         } else {
             NO_ZXID
