@@ -77,12 +77,20 @@ pub(crate) fn mode(srvr: &str) -> Option<Mode> {
     }
 }
 
+/// The names in the line of the version, of ZooKeeper and of other servers.
+const VERSION_LINES: [&str; 3] = [
+    "Zookeeper version: ",
+    "ClickHouse Keeper version: v",
+    "RaftKeeper version: ",
+];
+
 /// The version in a reply to `srvr`, without the build id.
 pub(crate) fn version(srvr: &str) -> Option<&str> {
-    let line = srvr
-        .lines()
-        .find_map(|line| line.strip_prefix("Zookeeper version: "))?;
-    line.split(['-', ',', ' ']).next()
+    let text = srvr.lines().find_map(|line| {
+        let mut names = VERSION_LINES.iter();
+        names.find_map(|name| line.strip_prefix(name))
+    })?;
+    text.split(['-', ',', ' ']).next()
 }
 
 /// A number in a reply to `mntr`.

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    EmbeddedServer,
-    dialect::{Dialect, Protocol},
-    sessions::Millis,
+    EmbeddedServer, dialect::Dialect, protocol::Protocol, sessions::Millis, tree::Rules,
     watches::Modes,
 };
 use crate::{OpCode, error::Error};
@@ -83,6 +81,15 @@ impl EmbeddedServerBuilder {
     /// How often the server removes empty containers and expired TTL nodes. Defaults to one minute.
     pub fn container_check_interval(mut self, interval: Duration) -> Self {
         self.settings.container_check = interval;
+        self
+    }
+
+    /// How long the server keeps a container that never had a child: ZooKeeper's
+    /// `znode.container.maxNeverUsedIntervalMs`. It is removed at the next
+    /// [check](Self::container_check_interval) after this time. Defaults to forever, and to five
+    /// minutes for [`Dialect::ZooKeeper3_10`] (ZOOKEEPER-4915).
+    pub fn unused_container_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.protocol.unused_container_timeout = Some(timeout);
         self
     }
 
@@ -180,6 +187,23 @@ impl EmbeddedServerBuilder {
 impl Settings {
     pub(crate) fn set_dialect(&mut self, dialect: Dialect) {
         self.protocol = Protocol::of(dialect);
+        let (min, max) = match self.protocol.session_timeouts() {
+            Some((min, max)) => (Some(min), max),
+            None => Self::default().session_timeouts,
+        };
+        self.session_timeouts = (min, max);
+    }
+
+    /// The rules of the tree.
+    pub(crate) fn rules(&self) -> Rules {
+        let unused = self.protocol.unused_container_timeout;
+        Rules {
+            family: self.protocol.family(),
+            extended_types: self.extended_types,
+            unused_container_timeout: unused
+                .map(|timeout| i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX)),
+            data_length_in_create: self.protocol.data_length_in_create,
+        }
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {

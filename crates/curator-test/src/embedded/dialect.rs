@@ -7,9 +7,6 @@ use std::{
     str::FromStr,
 };
 
-use super::{operations::Operations, watches::Modes};
-use crate::OpCode;
-
 /// The environment variable with the [short name](Dialect::short_name) of the dialect that the
 /// embedded servers of [`TestingServer`](crate::TestingServer) speak.
 pub const DIALECT_VARIABLE: &str = "CURATOR_TEST_DIALECT";
@@ -161,58 +158,3 @@ impl fmt::Display for UnknownDialect {
 }
 
 impl std::error::Error for UnknownDialect {}
-
-/// The differences of a server's protocol from ZooKeeper 3.9.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Protocol {
-    pub(crate) operations: Operations,
-    pub(crate) stats_in_transactions: bool,
-    pub(crate) watch_modes: Modes,
-    pub(crate) zxids_in_events: bool,
-}
-
-impl Protocol {
-    pub(crate) fn of(dialect: Dialect) -> Self {
-        let latest = Self {
-            operations: Operations::ALL,
-            stats_in_transactions: true,
-            watch_modes: Modes::All,
-            zxids_in_events: true,
-        };
-        let before_3_9 = Self {
-            watch_modes: Modes::Last,
-            zxids_in_events: false,
-            ..latest
-        };
-        match dialect {
-            Dialect::ZooKeeper3_9 | Dialect::ZooKeeper3_10 => latest,
-            Dialect::ZooKeeper3_8 => before_3_9,
-            Dialect::ZooKeeper3_7 | Dialect::ZooKeeper3_8_0 => Self {
-                stats_in_transactions: false,
-                ..before_3_9
-            },
-            Dialect::ZooKeeper3_6 => Self {
-                operations: Operations::ALL.without(&[OpCode::WhoAmI]),
-                stats_in_transactions: false,
-                ..before_3_9
-            },
-            Dialect::ZooKeeper3_5 => Self {
-                operations: Operations::ALL.without(&[
-                    OpCode::MultiRead,
-                    OpCode::GetEphemerals,
-                    OpCode::GetAllChildrenNumber,
-                    OpCode::SetWatches2,
-                    OpCode::AddWatch,
-                    OpCode::WhoAmI,
-                ]),
-                stats_in_transactions: false,
-                ..before_3_9
-            },
-            // Not yet reproduced.
-            Dialect::ClickHouseKeeper25_8
-            | Dialect::ClickHouseKeeper26_3
-            | Dialect::ClickHouseKeeper26_9
-            | Dialect::RaftKeeper2_3 => latest,
-        }
-    }
-}

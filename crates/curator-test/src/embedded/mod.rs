@@ -2,7 +2,8 @@
 //!
 //! | Module | |
 //! |---|---|
-//! | `dialect`, `operations` | the servers to reproduce, and the requests that they know |
+//! | `dialect` | the servers to reproduce |
+//! | `protocol`, `operations` | their differences, and the requests that they know |
 //! | `codec` | requests, replies and events, in the wire format of `curator-client` |
 //! | `tree` | nodes, transactions, sequence numbers; no I/O, no clock |
 //! | `acl` | ACLs and identities |
@@ -22,6 +23,7 @@ mod faults;
 mod link;
 mod operations;
 mod processor;
+mod protocol;
 mod sessions;
 mod shared;
 mod tree;
@@ -47,6 +49,7 @@ pub(crate) use {
     code::Code,
     codec::{Body, ConnectRequest, Control, Request, Write},
     processor::{Arrived, Change, Entry, Incoming, Now, Output, Processor, Step},
+    protocol::Family,
     sessions::{ConnectionId, Millis},
 };
 
@@ -65,7 +68,8 @@ use crate::{
 /// A ZooKeeper server in this process: in memory, on a port of the loopback interface, ready in
 /// milliseconds.
 ///
-/// It implements the client protocol of ZooKeeper 3.9: sessions, ephemeral, sequential, container
+/// It implements the client protocol of ZooKeeper 3.9, or of another server by its
+/// [`Dialect`](crate::Dialect): sessions, ephemeral, sequential, container
 /// and TTL nodes, transactions, ACLs, watches of all kinds, and the four-letter words `ruok`,
 /// `srvr`, `mntr`, `cons`, `wchs` and `wchp`. Conformance tests compare it with real servers, byte
 /// by byte wherever the bytes are deterministic. Any ZooKeeper client can connect to it.
@@ -242,6 +246,33 @@ impl EmbeddedServer {
     pub fn refuse(&self, refuse: bool) -> Result<(), Error> {
         let _controlled = self.control();
         self.thread.listen(!refuse && self.is_running())
+    }
+
+    /// Whether the server has a quorum; it has one at first. Without one, it closes all connections,
+    /// and turns each handshake away, as a server of its [`Dialect`] does: ZooKeeper does not reply;
+    /// ClickHouse Keeper and RaftKeeper reply with the version 42 of the protocol, and RaftKeeper
+    /// also reports that the client's session has ended.
+    pub fn set_quorum(&self, has_quorum: bool) {
+        self.shared.update(|state, _| {
+            state.processor.has_quorum = has_quorum;
+            if !has_quorum {
+                state.drop_connections();
+            }
+        });
+    }
+
+    /// Writes the members of an ensemble to `/zookeeper/config`, by the addresses for their clients,
+    /// and fires the watches on it, as a reconfiguration of ZooKeeper does. At first, the node is
+    /// empty, as on a server without an ensemble. The data is lost in
+    /// [`restart_empty`](Self::restart_empty).
+    ///
+    /// The server stays alone: this is for clients that follow the members. A server in the dialect
+    /// of ClickHouse Keeper writes to `/keeper/config`, in its format, which does not contain the
+    /// addresses for clients.
+    pub fn set_ensemble(&self, members: &[SocketAddr]) {
+        let members = members.iter().map(SocketAddr::to_string).collect();
+        self.shared
+            .update(|state, now| state.processor.set_ensemble(members, now));
     }
 
     /// Delays each reply and each event by `delay`, at most a year. They keep their order, and the

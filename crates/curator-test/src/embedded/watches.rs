@@ -36,10 +36,30 @@ pub(crate) enum Modes {
     Last,
 }
 
+/// What the events of a recursive watch report.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecursiveEvents {
+    /// The node that has changed. A connection with several watches gets one event.
+    #[default]
+    OfNode,
+    /// The node of the watch, as in ClickHouse Keeper (its issue 115475). A connection gets an event
+    /// for each of its watches.
+    OfWatch,
+}
+
+/// An event for a connection.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Notice {
+    pub(crate) connection: ConnectionId,
+    /// The reported path.
+    pub(crate) path: String,
+}
+
 /// All watches of a server. They belong to connections, and end with them.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     modes: Modes,
+    recursive_events: RecursiveEvents,
     /// Watches on a node's existence and data.
     pub(crate) data: Table,
     pub(crate) children: Table,
@@ -69,13 +89,14 @@ impl WatcherKind {
 }
 
 impl Watches {
-    pub(crate) fn new(modes: Modes) -> Self {
+    pub(crate) fn new(modes: Modes, recursive_events: RecursiveEvents) -> Self {
         let table = || Table {
             modes,
             ..Table::default()
         };
         Self {
             modes,
+            recursive_events,
             data: table(),
             children: table(),
         }
@@ -144,15 +165,38 @@ impl Watches {
         self.children.forget(connection);
     }
 
-    /// The connections to notify of an event, each once. Removes their one-shot watches.
-    pub(crate) fn trigger(&mut self, kind: EventKind, path: &str) -> BTreeSet<ConnectionId> {
-        match kind {
-            EventKind::NodeCreated | EventKind::NodeDataChanged => self.data.trigger(path, kind),
-            EventKind::NodeChildrenChanged => self.children.trigger(path, kind),
-            EventKind::NodeDeleted => {
-                let mut notified = self.data.trigger(path, kind);
-                notified.append(&mut self.children.trigger(path, kind));
-                notified
+    /// The events for the connections that watch a node. Removes their one-shot watches.
+    pub(crate) fn trigger(&mut self, kind: EventKind, path: &str) -> Vec<Notice> {
+        let [data, children] = match kind {
+            EventKind::NodeCreated | EventKind::NodeDataChanged => [true, false],
+            EventKind::NodeChildrenChanged => [false, true],
+            EventKind::NodeDeleted => [true, true],
+        };
+        let mut tables: Vec<&mut Table> = Vec::new();
+        tables.extend(data.then_some(&mut self.data));
+        tables.extend(children.then_some(&mut self.children));
+        match self.recursive_events {
+            RecursiveEvents::OfNode => {
+                let notified: BTreeSet<ConnectionId> = tables
+                    .into_iter()
+                    .flat_map(|table| {
+                        let above = table.recursive(kind, path);
+                        let above: Vec<_> = above.map(|(_, connection)| connection).collect();
+                        table.fire(path).into_iter().chain(above)
+                    })
+                    .collect();
+                notified.into_iter().map(|id| notice(id, path)).collect()
+            }
+            RecursiveEvents::OfWatch => {
+                let mut notices = Vec::new();
+                for table in &tables {
+                    let recursive = table.recursive(kind, path);
+                    notices.extend(recursive.map(|(watched, id)| notice(id, watched)));
+                }
+                for table in tables {
+                    notices.extend(table.fire(path).into_iter().map(|id| notice(id, path)));
+                }
+                notices
             }
         }
     }
@@ -244,30 +288,36 @@ impl Table {
         }
     }
 
-    fn trigger(&mut self, path: &str, kind: EventKind) -> BTreeSet<ConnectionId> {
-        let reports = |mode: &Mode| {
-            *mode != Mode::PersistentRecursive || kind != EventKind::NodeChildrenChanged
-        };
+    /// The connections with a one-shot or persistent watch on the path. Removes the one-shot
+    /// watches.
+    fn fire(&mut self, path: &str) -> BTreeSet<ConnectionId> {
         let watchers = self.by_path.get(path).into_iter().flatten();
-        let mut notified: BTreeSet<_> = watchers
-            .filter(|(_, modes)| modes.iter().any(reports))
+        let fired: BTreeSet<_> = watchers
+            .filter(|(_, modes)| modes.iter().any(|mode| *mode != Mode::PersistentRecursive))
             .map(|(connection, _)| *connection)
             .collect();
-        for connection in notified.clone() {
-            self.remove(path, connection, Some(Mode::Standard));
+        for connection in &fired {
+            self.remove(path, *connection, Some(Mode::Standard));
         }
-        for ancestor in ancestors(path) {
-            let above = self.by_path.get(ancestor).into_iter().flatten();
-            let is_recursive = |modes: &BTreeSet<Mode>| {
-                modes.contains(&Mode::PersistentRecursive) && reports(&Mode::PersistentRecursive)
-            };
-            notified.extend(
-                above
-                    .filter(|(_, modes)| is_recursive(modes))
-                    .map(|(connection, _)| *connection),
-            );
-        }
-        notified
+        fired
+    }
+
+    /// The recursive watches on the path and above it that report this event: the watched path and
+    /// the connection, the nearest first. They report no changes of children.
+    fn recursive<'a>(
+        &'a self,
+        kind: EventKind,
+        path: &'a str,
+    ) -> impl Iterator<Item = (&'a str, ConnectionId)> {
+        let paths = std::iter::once(path)
+            .chain(ancestors(path))
+            .filter(move |_| kind != EventKind::NodeChildrenChanged);
+        paths.flat_map(|watched| {
+            let watchers = self.by_path.get(watched).into_iter().flatten();
+            watchers
+                .filter(|(_, modes)| modes.contains(&Mode::PersistentRecursive))
+                .map(move |(connection, _)| (watched, *connection))
+        })
     }
 
     fn drop_entry(&mut self, path: &str, connection: ConnectionId) {
@@ -286,6 +336,13 @@ impl Table {
     }
 }
 
+fn notice(connection: ConnectionId, path: &str) -> Notice {
+    Notice {
+        connection,
+        path: path.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_replaced_watch_is_counted_once_and_removed_with_its_connection() {
-        let mut watches = Watches::new(Modes::Last);
+        let mut watches = Watches::new(Modes::Last, RecursiveEvents::OfNode);
         watches.add("/a", ONE, Mode::Persistent);
         watches.data.add("/a", ONE, Mode::Standard);
         watches.add("/a", ONE, Mode::PersistentRecursive);

@@ -2,14 +2,33 @@
 
 use std::fmt::{self, Write};
 
-use super::{processor::Processor, sessions::Connection};
+use super::{dialect::Dialect, processor::Processor, protocol::Family, sessions::Connection};
 use crate::{OpCode, error::Error, wire::is_word};
 
-/// The release that this server reproduces, and is compared with in the conformance tests.
-const VERSION: &str = concat!(
-    "3.9.5-embedded, built into curator-test ",
-    env!("CARGO_PKG_VERSION")
-);
+/// The release that this server reproduces. That of ZooKeeper 3.9 is compared with this server in
+/// the conformance tests.
+fn release(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::ZooKeeper3_5 => "3.5.10",
+        Dialect::ZooKeeper3_6 => "3.6.4",
+        Dialect::ZooKeeper3_7 => "3.7.1",
+        Dialect::ZooKeeper3_8_0 => "3.8.0",
+        Dialect::ZooKeeper3_8 => "3.8.6",
+        Dialect::ZooKeeper3_9 => "3.9.5",
+        Dialect::ZooKeeper3_10 => "3.10.0",
+        Dialect::ClickHouseKeeper25_8 => "v25.8.1",
+        Dialect::ClickHouseKeeper26_3 => "v26.3.1",
+        Dialect::ClickHouseKeeper26_9 => "v26.9.1",
+        Dialect::RaftKeeper2_3 => "2.3.0",
+    }
+}
+
+/// The version that the server reports.
+fn version(server: &Processor) -> String {
+    let release = release(server.settings.protocol.dialect);
+    let package = env!("CARGO_PKG_VERSION");
+    format!("{release}-embedded, built into curator-test {package}")
+}
 
 /// Parses a four-letter word.
 ///
@@ -27,6 +46,13 @@ pub(crate) fn parse(word: &str) -> Result<[u8; 4], Error> {
 /// The reply to a word.
 pub(crate) fn answer(word: [u8; 4], server: &Processor) -> String {
     let mut text = String::new();
+    if !server.has_quorum && word != *b"ruok" {
+        let what = match server.family() {
+            Family::ZooKeeper => "ZooKeeper instance",
+            Family::ClickHouseKeeper | Family::RaftKeeper => "instance",
+        };
+        return format!("This {what} is not currently serving requests\n");
+    }
     // Writing to a string cannot fail.
     let _: fmt::Result = match &word {
         b"ruok" => text.write_str("imok"),
@@ -47,7 +73,12 @@ pub(crate) fn answer(word: [u8; 4], server: &Processor) -> String {
 }
 
 fn srvr(server: &Processor, text: &mut String) -> fmt::Result {
-    writeln!(text, "Zookeeper version: {VERSION}")?;
+    let name = match server.family() {
+        Family::ZooKeeper => "Zookeeper",
+        Family::ClickHouseKeeper => "ClickHouse Keeper",
+        Family::RaftKeeper => "RaftKeeper",
+    };
+    writeln!(text, "{name} version: {}", version(server))?;
     writeln!(text, "Latency min/avg/max: 0/0.0/0")?;
     writeln!(text, "Received: {}", server.packets.received)?;
     writeln!(text, "Sent: {}", server.packets.sent)?;
@@ -73,7 +104,7 @@ fn mntr(server: &Processor, text: &mut String) -> fmt::Result {
         ),
         ("global_sessions", server.sessions.ids().count() as u64),
     ];
-    writeln!(text, "zk_version\t{VERSION}")?;
+    writeln!(text, "zk_version\t{}", version(server))?;
     writeln!(text, "zk_server_state\tstandalone")?;
     numbers
         .iter()

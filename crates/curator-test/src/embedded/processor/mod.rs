@@ -2,6 +2,7 @@
 //!
 //! It does no I/O and reads no clock. Frames to send are collected in an outbox.
 
+mod handshake;
 #[cfg(test)]
 mod mutated;
 mod replicated;
@@ -23,6 +24,7 @@ use super::{
     builder::Settings,
     codec::ConnectRequest,
     faults::RequestInfo,
+    protocol::Family,
     sessions::{Connection, ConnectionId, Millis, Sessions},
     tree::DataTree,
     watches::Watches,
@@ -32,6 +34,8 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct Processor {
     pub(crate) settings: Settings,
+    /// Whether the server accepts clients.
+    pub(crate) has_quorum: bool,
     pub(crate) tree: DataTree,
     pub(crate) sessions: Sessions,
     pub(crate) watches: Watches,
@@ -82,14 +86,21 @@ pub(crate) struct Now {
 impl Processor {
     /// An empty server. `seed` makes its session ids and passwords unique.
     pub(crate) fn new(settings: Settings, seed: u64, now: Now) -> Self {
-        // As on the real server, the time is in the middle of the id, so that a later server has
-        // different ids.
-        let first_session = ((now.wall << 24).cast_unsigned() >> 8).cast_signed();
+        let first_session = match settings.protocol.family() {
+            // As on the real server, the time is in the middle of the id, so that a later server
+            // has different ids.
+            Family::ZooKeeper => ((now.wall << 24).cast_unsigned() >> 8).cast_signed(),
+            Family::ClickHouseKeeper | Family::RaftKeeper => 1,
+        };
         Self {
             settings,
-            tree: DataTree::new(settings.extended_types),
+            has_quorum: true,
+            tree: DataTree::new(settings.rules()),
             sessions: Sessions::new(seed, settings.tick()),
-            watches: Watches::new(settings.protocol.watch_modes),
+            watches: Watches::new(
+                settings.protocol.watch_modes,
+                settings.protocol.recursive_events,
+            ),
             connections: BTreeMap::new(),
             zxid: 0,
             packets: Packets::default(),
@@ -100,13 +111,24 @@ impl Processor {
         }
     }
 
+    pub(crate) fn family(&self) -> Family {
+        self.settings.protocol.family()
+    }
+
     /// Replaces this server with another one. Connection ids are not reused, since the end of an
     /// earlier connection may be handled later.
     pub(crate) fn replace(&mut self, other: Self) {
         *self = Self {
             last_connection: self.last_connection,
+            has_quorum: self.has_quorum,
             ..other
         };
+    }
+
+    /// Changes the members of the ensemble, by the addresses for their clients.
+    pub(crate) fn set_ensemble(&mut self, members: Vec<String>, now: Now) {
+        // Cannot fail.
+        drop(self.apply_next(Change::Reconfigure { members }, now));
     }
 
     /// Sets the number of the next sequential child of a node. Returns whether the node exists.

@@ -40,6 +40,10 @@ pub(crate) enum Change {
         path: String,
         creates: i32,
     },
+    /// Changes the members of the ensemble, by the addresses for their clients.
+    Reconfigure {
+        members: Vec<String>,
+    },
     /// A transaction that failed before it changed anything. It uses up a zxid.
     Refused(Code),
 }
@@ -97,6 +101,11 @@ impl Processor {
             #[cfg(feature = "simulation")]
             Change::SetCreates { path, creates } => {
                 self.tree.set_creates(path, *creates).map(|()| Body::Empty)
+            }
+            Change::Reconfigure { members } => {
+                let events = self.tree.set_members(members, entry.zxid, entry.now.wall);
+                self.notify(&events);
+                Ok(Body::Empty)
             }
             Change::Refused(code) => Err(*code),
         }

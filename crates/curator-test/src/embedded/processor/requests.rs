@@ -1,6 +1,6 @@
 //! Executes requests in order.
 
-use curator_client::codec::{Identity, PING_XID, Reader, RequestHeader};
+use curator_client::codec::{Identity, Operation as _, PING_XID, Reader, RequestHeader};
 
 use super::{Change, Now, Output, Processor};
 use crate::{
@@ -8,8 +8,10 @@ use crate::{
     embedded::{
         acl::{self, Id},
         code::Code,
-        codec::{Body, Control, Read, Reply, Request, Unreadable, reply_frame},
+        codec::{Body, Control, Read, Reply, Request, Unreadable, Write, reply_frame},
         faults::RequestInfo,
+        operations::Operations,
+        protocol::Family,
         sessions::{Attached, ConnectionId},
         watches::Mode,
     },
@@ -63,7 +65,8 @@ impl Processor {
         let connection = self.connections.get_mut(&id)?;
         (connection.last_xid, connection.last_op) = (xid, op);
         let session = connection.session?;
-        let request = if self.settings.protocol.operations.contain(op) {
+        let operations = self.settings.protocol.operations;
+        let request = if operations.contain(op) {
             Request::parse(op, reader.rest())
         } else {
             Ok(None)
@@ -75,7 +78,10 @@ impl Processor {
         let info = RequestInfo::new(op, path, session.id);
         let step = match request {
             Ok(None) => Step::Unknown,
+            Ok(Some(Request::Multi(writes))) if !knows_all(operations, &writes) => Step::Unknown,
             Ok(Some(request)) => self.step(id, session.id, request),
+            // These servers treat what they cannot read as an unknown request.
+            Err(_) if self.family() != Family::ZooKeeper => Step::Unknown,
             Err(_) if matches!(op, OpCode::Auth | OpCode::Sasl) => Step::Abort,
             Err(unreadable) => refuse(op, unreadable),
         };
@@ -129,9 +135,10 @@ impl Processor {
             Step::Change(change) => {
                 let ends = matches!(change, Change::CloseSession { .. });
                 let result = self.apply_next(change, now);
-                self.answer(id, xid, &result);
                 if ends {
-                    self.close(id);
+                    self.answer_last(id, xid, &result);
+                } else {
+                    self.answer(id, xid, &result);
                 }
             }
             step => self.perform(id, session.id, xid, step),
@@ -157,10 +164,14 @@ impl Processor {
                 self.answer(id, xid, &result);
             }
             Step::Failed(code) => self.answer(id, xid, &Err(code)),
-            Step::Unknown => {
-                self.reply(id, xid, -1, &Err(Code::Unimplemented));
-                self.close(id);
-            }
+            Step::Unknown => match self.family() {
+                Family::ZooKeeper => {
+                    self.reply(id, xid, -1, &Err(Code::Unimplemented));
+                    self.close(id);
+                }
+                Family::ClickHouseKeeper => self.close(id),
+                Family::RaftKeeper => {}
+            },
             Step::Abort => self.close(id),
             // The caller handles changes.
             Step::Change(_) => {}
@@ -318,9 +329,23 @@ impl Processor {
         self.reply(id, xid, self.zxid, result);
     }
 
+    /// Replies to the request that ends a session, and closes the connection. Only ZooKeeper
+    /// replies.
+    pub(crate) fn answer_last(&mut self, id: ConnectionId, xid: i32, result: &Result<Body, Code>) {
+        if self.family() == Family::ZooKeeper {
+            self.answer(id, xid, result);
+        }
+        self.close(id);
+    }
+
     fn reply(&mut self, id: ConnectionId, xid: i32, zxid: i64, result: &Result<Body, Code>) {
         self.send(id, Output::Reply(reply_frame(xid, zxid, result)));
     }
+}
+
+/// Whether the server knows all operations of a multi.
+fn knows_all(operations: Operations, writes: &[Write]) -> bool {
+    writes.iter().all(|write| operations.contain(write.op()))
 }
 
 /// The reply to a request that cannot be parsed. For some requests, the real server has already

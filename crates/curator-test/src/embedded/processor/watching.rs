@@ -7,7 +7,7 @@ use crate::embedded::{
     codec::{Body, EventKind, Reply, SetWatches, event_frame},
     sessions::ConnectionId,
     tree::Event,
-    watches::{Mode, WatcherKind},
+    watches::{Mode, Notice, WatcherKind},
 };
 
 /// The zxid in an event that reports a missed change to a reconnected client: `setWatches` causes
@@ -23,9 +23,10 @@ impl Processor {
             NO_ZXID
         };
         for Event { kind, path, acl } in events {
-            for id in self.watches.trigger(*kind, path) {
-                if acl::check(acl, permissions::READ, &self.identities(id)).is_ok() {
-                    self.send(id, Output::Event(event_frame(*kind, path, zxid)));
+            for Notice { connection, path } in self.watches.trigger(*kind, path) {
+                let identities = self.identities(connection);
+                if acl::check(acl, permissions::READ, &identities).is_ok() {
+                    self.send(connection, Output::Event(event_frame(*kind, &path, zxid)));
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::{
     Context, DataTree, Event,
-    node::{Lifetime, Node, State, parent_of_new, validate_path},
+    node::{Lifetime, Node, State, parent, validate_path},
     transaction::{Applied, Undo},
 };
 use crate::{
@@ -51,7 +51,7 @@ impl DataTree {
     ) -> Result<Applied, Code> {
         let mode = Mode::of_flags(request.flags)?;
         self.check_lifetime(mode, ttl)?;
-        let parent_path = parent_of_new(&request.path)?;
+        let parent_path = parent(&request.path)?;
         let acl = acl::fix_up(
             request.acl.as_deref().unwrap_or_default(),
             context.identities,
@@ -96,7 +96,10 @@ impl DataTree {
                 }
             },
         );
-        let stat = node.stat();
+        let mut stat = node.stat(self.rules.family);
+        if !self.rules.data_length_in_create {
+            stat.data_length = 0;
+        }
         let next = number.wrapping_add(1);
         let parent = self.node_mut(parent_path)?;
         // The counter never decreases: it stays at `i32::MAX`, and that number repeats.
@@ -135,7 +138,7 @@ impl DataTree {
 
     fn check_lifetime(&self, mode: Mode, ttl: i64) -> Result<(), Code> {
         match mode.ttl {
-            true if !self.extended_types => Err(Code::Unimplemented),
+            true if !self.rules.extended_types => Err(Code::Unimplemented),
             true if !(1..=LONGEST_TTL).contains(&ttl) => Err(Code::BadArguments),
             false if ttl >= 0 => Err(Code::BadArguments),
             _ => Ok(()),

@@ -2,6 +2,7 @@
 //! arguments.
 
 mod create;
+mod members;
 mod node;
 mod transaction;
 mod write;
@@ -16,6 +17,7 @@ use super::{
     acl::{self, Acl, Id, permissions},
     code::Code,
     codec::EventKind,
+    protocol::Family,
 };
 
 /// All nodes, by path. The root is `/`. As on the real server, the empty path means the root too.
@@ -28,9 +30,33 @@ pub(crate) struct DataTree {
     /// number. As on the real server, these numbers continue after `i32::MAX`, where the parent's
     /// counter stays.
     numbers: BTreeMap<String, i32>,
-    /// Whether nodes can have a time to live.
-    extended_types: bool,
+    rules: Rules,
 }
+
+/// What differs between the trees of servers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    pub(crate) family: Family,
+    /// Whether nodes can have a time to live.
+    pub(crate) extended_types: bool,
+    /// After how many milliseconds a container that never had a child may be removed.
+    pub(crate) unused_container_timeout: Option<i64>,
+    /// Whether the stat in the reply to a create has the length of the data.
+    pub(crate) data_length_in_create: bool,
+}
+
+/// The nodes that every server has, and that cannot be deleted.
+const ZOOKEEPER: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", CONFIG];
+const CLICKHOUSE_KEEPER: [&str; 5] = [
+    "/",
+    "/keeper",
+    "/keeper/api_version",
+    "/keeper/feature_flags",
+    "/keeper/config",
+];
+
+/// The node with the members of the ensemble.
+const CONFIG: &str = "/zookeeper/config";
 
 /// The client, time and transaction of a change.
 #[derive(Debug, Clone, Copy)]
@@ -53,35 +79,45 @@ pub(crate) struct Event {
 
 impl DataTree {
     /// A tree with the nodes that every server has.
-    pub(crate) fn new(extended_types: bool) -> Self {
-        let nodes = BTreeMap::new();
-        let ephemerals = BTreeMap::new();
-        let numbers = BTreeMap::new();
+    pub(crate) fn new(rules: Rules) -> Self {
         let mut tree = Self {
-            nodes,
-            ephemerals,
-            numbers,
-            extended_types,
+            nodes: BTreeMap::new(),
+            ephemerals: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            rules,
         };
-        let mut add = |path: &str, acl, children: &[&str]| {
-            let mut node = Node::new(
-                Some(Vec::new()),
-                acl,
-                Lifetime::Persistent,
-                State::default(),
-            );
-            node.children = children.iter().map(|child| (*child).to_owned()).collect();
-            tree.nodes.insert(path.to_owned(), node);
-        };
-        add("/", acl::open(), &["zookeeper"]);
-        add("/zookeeper", acl::open(), &["config", "quota"]);
-        add("/zookeeper/quota", acl::open(), &[]);
-        add("/zookeeper/config", acl::read_only(), &[]);
-        if let Some(config) = tree.nodes.get_mut("/zookeeper/config") {
+        for path in tree.system_nodes() {
+            let acl = if *path == CONFIG {
+                acl::read_only()
+            } else {
+                acl::open()
+            };
+            let data = Some(Vec::new());
+            let node = Node::new(data, acl, Lifetime::Persistent, State::default());
+            // The root is its own ancestor.
+            if *path == "/" {
+                tree.nodes.insert("/".to_owned(), node);
+            } else {
+                tree.link(
+                    path.rsplit_once('/').map_or("", |(above, _)| above),
+                    path,
+                    node,
+                );
+            }
+        }
+        if let Some(config) = tree.nodes.get_mut(CONFIG) {
             // The real server sets this node's ACL with the version -1, and stores that version.
             config.state.aversion = -1;
         }
         tree
+    }
+
+    /// The nodes that every server of this family has.
+    fn system_nodes(&self) -> &'static [&'static str] {
+        match self.rules.family {
+            Family::ZooKeeper | Family::RaftKeeper => &ZOOKEEPER,
+            Family::ClickHouseKeeper => &CLICKHOUSE_KEEPER,
+        }
     }
 
     /// The number of nodes. The real server has the root under two names, and counts both.
@@ -115,7 +151,7 @@ impl DataTree {
     pub(crate) fn removable(&self, now: i64) -> Vec<String> {
         self.nodes
             .iter()
-            .filter(|(_, node)| node.is_removable(now))
+            .filter(|(_, node)| node.is_removable(now, self.rules.unused_container_timeout))
             .map(|(path, _)| path.clone())
             .collect()
     }
@@ -129,7 +165,7 @@ impl DataTree {
             (
                 path.as_str(),
                 data,
-                node.stat(),
+                node.stat(self.rules.family),
                 node.lifetime == Lifetime::Container,
             )
         })
@@ -193,7 +229,7 @@ impl DataTree {
         }
         let node = self.node(path)?;
         acl::check(&node.acl, permissions::READ, identities)?;
-        Ok(node.stat())
+        Ok(node.stat(self.rules.family))
     }
 
     pub(crate) fn data(
@@ -203,7 +239,7 @@ impl DataTree {
     ) -> Result<(Option<Vec<u8>>, Stat), Code> {
         let node = self.node(path)?;
         acl::check(&node.acl, permissions::READ, identities)?;
-        Ok((node.data.clone(), node.stat()))
+        Ok((node.data.clone(), node.stat(self.rules.family)))
     }
 
     pub(crate) fn children(
@@ -213,7 +249,10 @@ impl DataTree {
     ) -> Result<(Vec<String>, Stat), Code> {
         let node = self.node(path)?;
         acl::check(&node.acl, permissions::READ, identities)?;
-        Ok((node.children.iter().cloned().collect(), node.stat()))
+        Ok((
+            node.children.iter().cloned().collect(),
+            node.stat(self.rules.family),
+        ))
     }
 
     /// The ACL of a node. Only clients with the admin permission see the password hashes.
@@ -230,7 +269,7 @@ impl DataTree {
         } else {
             acl::without_secrets(&node.acl)
         };
-        Ok((list, node.stat()))
+        Ok((list, node.stat(self.rules.family)))
     }
 
     /// The number of descendants of a node.

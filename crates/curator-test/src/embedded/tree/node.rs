@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use curator_client::Stat;
 
-use crate::embedded::{acl::Acl, code::Code};
+use crate::embedded::{acl::Acl, code::Code, protocol::Family};
 
 /// The lifetime of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub(crate) struct State {
     pub(crate) aversion: i32,
     /// How many children were ever created, at most `i32::MAX`. The source of sequence numbers.
     pub(crate) creates: i32,
+    /// How often the data of children was set.
+    pub(crate) child_writes: i32,
 }
 
 impl Node {
@@ -58,7 +60,8 @@ impl Node {
         }
     }
 
-    pub(crate) fn stat(&self) -> Stat {
+    /// The stat as a server of this family reports it.
+    pub(crate) fn stat(&self, family: Family) -> Stat {
         let number = |length: usize| i32::try_from(length).unwrap_or(i32::MAX);
         let num_children = number(self.children.len());
         let State {
@@ -70,59 +73,51 @@ impl Node {
             version,
             aversion,
             creates,
+            child_writes,
         } = self.state;
         let mut stat = Stat::default();
         (stat.czxid, stat.mzxid, stat.pzxid) = (czxid, mzxid, pzxid);
         (stat.ctime, stat.mtime) = (ctime, mtime);
         (stat.version, stat.aversion) = (version, aversion);
         // The number of changes: one for each child that exists, two for each that was deleted.
-        stat.cversion = creates.wrapping_mul(2).wrapping_sub(num_children);
-        stat.ephemeral_owner = if let Lifetime::Ephemeral(owner) = self.lifetime {
-            owner
-        } else {
-            0
+        let changes = creates.wrapping_mul(2).wrapping_sub(num_children);
+        stat.cversion = match family {
+            Family::ZooKeeper => changes,
+            Family::ClickHouseKeeper => changes.wrapping_add(child_writes),
+            Family::RaftKeeper => creates,
+        };
+        stat.ephemeral_owner = match self.lifetime {
+            Lifetime::Ephemeral(owner) => owner,
+            Lifetime::Container if family == Family::ClickHouseKeeper => i64::MIN,
+            Lifetime::Container | Lifetime::Persistent | Lifetime::Ttl(_) => 0,
         };
         stat.data_length = number(self.data.as_ref().map_or(0, Vec::len));
         stat.num_children = num_children;
         stat
     }
 
-    /// Whether the server may remove the node now: an empty container that has had children, or an
-    /// expired TTL node.
-    pub(crate) fn is_removable(&self, now: i64) -> bool {
+    /// Whether the server may remove the node now: an empty container that has had children, or that
+    /// is older than `unused`; or an expired TTL node.
+    pub(crate) fn is_removable(&self, now: i64, unused: Option<i64>) -> bool {
         let over = match self.lifetime {
             Lifetime::Persistent | Lifetime::Ephemeral(_) => false,
-            Lifetime::Container => self.state.creates > 0,
+            Lifetime::Container => {
+                let age = now.saturating_sub(self.state.ctime);
+                self.state.creates > 0 || unused.is_some_and(|unused| age > unused)
+            }
             Lifetime::Ttl(ttl) => now.saturating_sub(self.state.mtime) > ttl,
         };
         over && self.children.is_empty()
     }
 }
 
-/// The server's nodes, which cannot be deleted.
-const SPECIAL: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
-
 /// The parent of a path. The path itself is not validated.
 ///
 /// If the parent is the root, returns the empty path.
-fn parent(path: &str) -> Result<&str, Code> {
+pub(crate) fn parent(path: &str) -> Result<&str, Code> {
     match path.rsplit_once('/') {
         Some((parent, _)) if !path.contains('\0') => Ok(parent),
         _ => Err(Code::BadArguments),
-    }
-}
-
-/// The parent of a node to create.
-pub(crate) fn parent_of_new(path: &str) -> Result<&str, Code> {
-    parent(path)
-}
-
-/// The parent of a node to delete.
-pub(crate) fn parent_of_old(path: &str) -> Result<&str, Code> {
-    if SPECIAL.contains(&path) {
-        Err(Code::BadArguments)
-    } else {
-        parent(path)
     }
 }
 

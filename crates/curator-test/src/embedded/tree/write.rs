@@ -4,13 +4,14 @@ use curator_client::codec::Operation as _;
 
 use super::{
     Context, DataTree, Event, Lifetime,
-    node::{parent_of_old, validate_path},
+    node::{parent, validate_path},
     transaction::{Applied, Undo},
 };
 use crate::embedded::{
     acl::{self, Acl, permissions},
     code::Code,
     codec::{EventKind, Reply, Write},
+    protocol::Family,
 };
 
 /// The time to live in requests that have none.
@@ -30,6 +31,7 @@ impl DataTree {
         write: &Write,
         context: &Context<'_>,
     ) -> Result<Applied, Code> {
+        self.check_writable(write)?;
         match write {
             Write::Create { node } | Write::Create2 { node } | Write::CreateContainer { node } => {
                 self.create(write.op(), node, NO_TTL, context)
@@ -49,6 +51,26 @@ impl DataTree {
         }
     }
 
+    /// ClickHouse Keeper refuses all writes of its system nodes and of the root's data.
+    fn check_writable(&self, write: &Write) -> Result<(), Code> {
+        let path = write.path();
+        let is_system = path == "/keeper" || path.starts_with("/keeper/");
+        let is_root = path == "/" && matches!(write, Write::SetData { .. });
+        match self.rules.family {
+            Family::ClickHouseKeeper if is_system || is_root => Err(Code::BadArguments),
+            _ => Ok(()),
+        }
+    }
+
+    /// The parent of a node to delete.
+    fn parent_of_old<'a>(&self, path: &'a str) -> Result<&'a str, Code> {
+        if self.system_nodes().contains(&path) {
+            Err(Code::BadArguments)
+        } else {
+            parent(path)
+        }
+    }
+
     /// Deletes the ephemeral nodes of an ended session, ordered by path.
     pub(crate) fn kill_session(&mut self, session_id: i64, zxid: i64) -> Vec<Event> {
         let paths = self.ephemerals_of(session_id);
@@ -63,7 +85,7 @@ impl DataTree {
     }
 
     fn delete(&mut self, path: &str, version: i32, context: &Context<'_>) -> Result<Applied, Code> {
-        let parent = self.node(parent_of_old(path)?)?;
+        let parent = self.node(self.parent_of_old(path)?)?;
         acl::check(&parent.acl, permissions::DELETE, context.identities)?;
         let node = self.node(path)?;
         next_version(node.state.version, version)?;
@@ -76,7 +98,7 @@ impl DataTree {
     /// Intended for the server itself: checks no permission, and deletes any childless node that is
     /// not ephemeral.
     fn delete_container(&mut self, path: &str, context: &Context<'_>) -> Result<Applied, Code> {
-        parent_of_old(path)?;
+        self.parent_of_old(path)?;
         let node = self.node(path)?;
         if !node.children.is_empty() {
             return Err(Code::NotEmpty);
@@ -88,11 +110,15 @@ impl DataTree {
     }
 
     fn remove(&mut self, path: &str, zxid: i64) -> Result<Applied, Code> {
-        let parent_path = parent_of_old(path)?;
+        let parent_path = self.parent_of_old(path)?;
+        let is_reported = self.rules.family != Family::ClickHouseKeeper;
         let parent = self.node_mut(parent_path)?;
         let before = parent.state;
         let parent_acl = parent.acl.clone();
-        parent.state.pzxid = zxid;
+        // ClickHouse Keeper leaves it as it was (its issue 115457).
+        if is_reported {
+            parent.state.pzxid = zxid;
+        }
         let node = self.unlink(parent_path, path).ok_or(Code::NoNode)?;
         let events = vec![
             Event {
@@ -127,6 +153,7 @@ impl DataTree {
         context: &Context<'_>,
     ) -> Result<Applied, Code> {
         validate_path(path)?;
+        let family = self.rules.family;
         let node = self.node_mut(path)?;
         acl::check(&node.acl, permissions::WRITE, context.identities)?;
         let before = node.state;
@@ -138,7 +165,12 @@ impl DataTree {
             path: path.to_owned(),
             acl: node.acl.clone(),
         }];
-        let result = Reply::SetData { stat: node.stat() };
+        let result = Reply::SetData {
+            stat: node.stat(family),
+        };
+        if let Ok(parent) = self.node_mut(parent(path)?) {
+            parent.state.child_writes = parent.state.child_writes.wrapping_add(1);
+        }
         let undo = Undo::Changed {
             path: path.to_owned(),
             data,
@@ -161,12 +193,15 @@ impl DataTree {
     ) -> Result<Applied, Code> {
         validate_path(path)?;
         let acl = acl::fix_up(acl, context.identities)?;
+        let family = self.rules.family;
         let node = self.node_mut(path)?;
         acl::check(&node.acl, permissions::ADMIN, context.identities)?;
         node.state.aversion = next_version(node.state.aversion, version)?;
         node.acl = acl;
         Ok(Applied {
-            result: Reply::SetData { stat: node.stat() },
+            result: Reply::SetData {
+                stat: node.stat(family),
+            },
             events: Vec::new(),
             undo: Undo::Nothing,
         })

@@ -45,7 +45,7 @@ use super::{
 };
 use crate::{
     OpCode, RequestInfo,
-    embedded::{ConnectionId, Millis, Now, Processor, Settings},
+    embedded::{ConnectionId, Family, Millis, Now, Processor, Settings},
     traffic::Traffic,
 };
 
@@ -332,11 +332,16 @@ impl World {
         self.last_ticket
     }
 
-    /// As on a real server, the upper byte is the server that has created the session. Ids are
-    /// never reused, even by an ensemble that has lost sessions.
+    /// As on a real server of ZooKeeper, the upper byte is the server that has created the session.
+    /// Ids are never reused, even by an ensemble that has lost sessions.
     fn session_id(&mut self, s: ServerId) -> i64 {
         self.last_session += 1;
-        (i64::try_from(s).unwrap_or_default() + 1) << 56 | self.last_session
+        match self.settings.protocol.family() {
+            Family::ZooKeeper => {
+                (i64::try_from(s).unwrap_or_default() + 1) << 56 | self.last_session
+            }
+            Family::ClickHouseKeeper | Family::RaftKeeper => self.last_session,
+        }
     }
 
     fn empty(&self) -> Processor {

@@ -62,7 +62,7 @@ pub(crate) enum Waiting {
     Session {
         ticket: u64,
         timeout: Millis,
-        read_only_known: bool,
+        request: ConnectRequest,
     },
     /// Waits only for earlier requests.
     Ready(Arrived),
@@ -74,7 +74,7 @@ pub(crate) enum Waiting {
     Grant {
         session: Option<i64>,
         timeout: Millis,
-        read_only_known: bool,
+        request: ConnectRequest,
     },
     /// A frame that follows a handshake.
     Frame(Vec<u8>),
@@ -149,8 +149,8 @@ impl World {
         let processor = &self.servers[s].processor;
         let timeout = processor.settings.negotiate(request.timeout);
         let password = request.password.as_deref().unwrap_or_default();
-        let knows =
-            request.session_id == 0 || password == processor.sessions.password(request.session_id);
+        let resumes = processor.resumes(request);
+        let knows = !resumes || processor.accepts_password(request.session_id, password);
         let info = RequestInfo::new(OpCode::CreateSession, None, request.session_id);
         self.note(id, s, &info, HANDSHAKE);
         if self.strikes(s, id, &info, HANDSHAKE) {
@@ -161,14 +161,13 @@ impl World {
             .processor
             .close_connection_of(request.session_id);
         let ticket = self.ticket();
-        let read_only_known = request.read_only.0.is_some();
         self.wait(
             s,
             id,
             Waiting::Session {
                 ticket,
                 timeout,
-                read_only_known,
+                request: request.clone(),
             },
         );
         let origin = Origin {
@@ -178,7 +177,7 @@ impl World {
         };
         let session = request.session_id;
         match session {
-            _ if session == 0 || knows && self.answers_with_another(s, session) => {
+            _ if !resumes || knows && self.answers_with_another(s, session) => {
                 let change = Change::CreateSession {
                     id: self.session_id(s),
                     timeout,
@@ -288,20 +287,21 @@ impl World {
                         .perform(id, arrived.session.id, arrived.xid, arrived.step);
                 }
                 Some(Waiting::Answer { xid, result, ends }) => {
-                    server.processor.answer(id, xid, &result);
                     if ends {
-                        server.processor.close(id);
+                        server.processor.answer_last(id, xid, &result);
+                    } else {
+                        server.processor.answer(id, xid, &result);
                     }
                 }
                 Some(Waiting::Grant {
                     session,
                     timeout,
-                    read_only_known,
+                    request,
                 }) => {
                     let frames = std::mem::take(queue);
                     server
                         .processor
-                        .answer_handshake(id, session, timeout, read_only_known);
+                        .answer_handshake(id, &request, session, timeout);
                     for waiting in frames {
                         if let Waiting::Frame(frame) = waiting {
                             self.receive(id, &frame);
@@ -334,15 +334,13 @@ impl World {
             (Waiting::Sync { arrived, .. }, _) => Waiting::Ready(arrived),
             (
                 Waiting::Session {
-                    timeout,
-                    read_only_known,
-                    ..
+                    timeout, request, ..
                 },
                 Outcome::Session(session),
             ) => Waiting::Grant {
                 session,
                 timeout,
-                read_only_known,
+                request,
             },
             (before, _) => before,
         };
