@@ -1,9 +1,11 @@
+mod dialects;
+
 use curator_client::codec::{ConnectRequest, ConnectResponse, Control, Reader, ReplyHeader, frame};
 
 use super::*;
 use crate::{
     OpCode,
-    embedded::{builder::Settings, code::Code},
+    embedded::{builder::Settings, code::Code, words},
 };
 
 const START: Now = Now {
