@@ -2,7 +2,7 @@
 
 use std::{fmt, io, net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::{distribution::NotFound, server_kind::UnknownKind};
+use crate::{dialect::UnknownDialect, distribution::NotFound, server_kind::UnknownKind};
 
 /// Why an operation of a server, an ensemble or a proxy failed.
 ///
@@ -17,6 +17,9 @@ pub enum Error {
     /// The environment variable that selects the kind of server has an unknown value.
     #[error(transparent)]
     Kind(#[from] UnknownKind),
+    /// The environment variable that selects the dialect has an unknown value.
+    #[error(transparent)]
+    Dialect(#[from] UnknownDialect),
     /// A simulated server was requested, but this crate was built without the feature `simulation`.
     #[error(
         "there are no simulated servers: enable the feature `simulation` of the crate `curator-test`"

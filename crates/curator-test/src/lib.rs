@@ -35,6 +35,9 @@
 //! starts: `embedded`, `real` or `simulated`. It defaults to `embedded`. So the same test suite can
 //! run on each kind.
 //!
+//! `CURATOR_TEST_DIALECT` selects the server whose protocol the embedded and simulated servers
+//! speak, by the short name of a [`Dialect`]: an older ZooKeeper, ClickHouse Keeper or RaftKeeper.
+//!
 //! A real ZooKeeper is searched for in `ZOOKEEPER_HOME`, then in the directory of `cargo xtask
 //! prepare`, then in Debian's package. If there is none, starting a real server fails with a
 //! message that says what to do; no test is silently skipped.
@@ -56,6 +59,7 @@
 #[cfg(feature = "tls")]
 mod certificates;
 mod close_session;
+mod dialect;
 mod distribution;
 // A simulation runs this code, and a seed must repeat a run, so nothing in it must depend on the
 // order of a hash map.
@@ -80,10 +84,9 @@ mod wire;
 #[cfg(feature = "tls")]
 pub use certificates::{TestingCa, TestingCertificate};
 pub use close_session::close_session;
+pub use dialect::{DIALECT_VARIABLE, Dialect, UnknownDialect};
 pub use distribution::{Distribution, NotFound, Origin, PINNED_VERSION};
-pub use embedded::{
-    DIALECT_VARIABLE, Dialect, EmbeddedServer, EmbeddedServerBuilder, RequestInfo, UnknownDialect,
-};
+pub use embedded::{EmbeddedServer, EmbeddedServerBuilder, RequestInfo};
 pub use error::Error;
 pub use four_letter::{Mode, SessionInfo, four_letter_word};
 pub use proxy::FaultProxy;

@@ -116,7 +116,14 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["embedded", "real", "traffic"],
             &["certificates", "close_session", "four_letter", "ports"],
             &["error"],
-            &["distribution", "server_kind", "settings", "wait", "wire"],
+            &[
+                "dialect",
+                "distribution",
+                "server_kind",
+                "settings",
+                "wait",
+                "wire",
+            ],
         ],
     ),
     (

@@ -1,12 +1,13 @@
 //! Settings of an embedded server.
 
-use std::time::Duration;
+use std::{env, time::Duration};
 
-use super::{
-    EmbeddedServer, dialect::Dialect, protocol::Protocol, sessions::Millis, tree::Rules,
-    watches::Modes,
+use super::{EmbeddedServer, protocol::Protocol, sessions::Millis, tree::Rules, watches::Modes};
+use crate::{
+    OpCode,
+    dialect::{DIALECT_VARIABLE, Dialect, Reaper, Selected, UnknownDialect},
+    error::Error,
 };
-use crate::{OpCode, error::Error};
 
 /// Settings for an [`EmbeddedServer`].
 #[derive(Debug, Clone, Copy, Default)]
@@ -14,6 +15,11 @@ use crate::{OpCode, error::Error};
 pub struct EmbeddedServerBuilder {
     settings: Settings,
 }
+
+/// How often an eager server checks its containers.
+const EAGER_CHECK: Duration = Duration::from_millis(10);
+/// How long an eager server keeps a container that never had a child.
+const EAGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The lowest accepted limit of a frame's length. A handshake must fit.
 const SHORTEST_FRAME: usize = 64;
@@ -54,6 +60,30 @@ impl EmbeddedServerBuilder {
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.settings.set_dialect(dialect);
         self
+    }
+
+    /// The server that the environment variable [`DIALECT_VARIABLE`](crate::DIALECT_VARIABLE) names.
+    /// Changes nothing without the variable.
+    ///
+    /// # Errors
+    ///
+    /// When the variable has an unknown value, for example an empty one.
+    pub fn dialect_from_environment(self) -> Result<Self, UnknownDialect> {
+        if env::var_os(DIALECT_VARIABLE).is_none() {
+            return Ok(self);
+        }
+        let selected = Selected::from_environment()?;
+        Ok(self.dialect(selected.dialect).reaper(selected.reaper))
+    }
+
+    /// Changes how the server removes containers.
+    pub(crate) fn reaper(self, reaper: Reaper) -> Self {
+        match reaper {
+            Reaper::Configured => self,
+            Reaper::Eager => self
+                .container_check_interval(EAGER_CHECK)
+                .unused_container_timeout(EAGER_TIMEOUT),
+        }
     }
 
     /// ZooKeeper's unit of time, in whole milliseconds. Defaults to 100 ms.

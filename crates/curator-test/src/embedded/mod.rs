@@ -2,8 +2,7 @@
 //!
 //! | Module | |
 //! |---|---|
-//! | `dialect` | the servers to reproduce |
-//! | `protocol`, `operations` | their differences, and the requests that they know |
+//! | `protocol`, `operations` | how servers differ, and the requests that they know |
 //! | `codec` | requests, replies and events, in the wire format of `curator-client` |
 //! | `tree` | nodes, transactions, sequence numbers; no I/O, no clock |
 //! | `acl` | ACLs and identities |
@@ -18,7 +17,6 @@ mod acl;
 mod builder;
 mod code;
 mod codec;
-mod dialect;
 mod faults;
 mod link;
 mod operations;
@@ -39,7 +37,6 @@ use std::{
 };
 
 pub use builder::EmbeddedServerBuilder;
-pub use dialect::{DIALECT_VARIABLE, Dialect, UnknownDialect};
 pub use faults::RequestInfo;
 // For the simulation, whose servers have the same processor.
 #[cfg(feature = "simulation")]
@@ -49,7 +46,7 @@ pub(crate) use {
     code::Code,
     codec::{Body, ConnectRequest, Control, Request, Write},
     processor::{Arrived, Change, Entry, Incoming, Now, Output, Processor, Step},
-    protocol::Family,
+    protocol::{Family, Protocol},
     sessions::{ConnectionId, Millis},
 };
 
@@ -64,6 +61,8 @@ use crate::{
     error::Error,
     ports::{LONGEST_DELAY, Port, ServingThread},
 };
+#[cfg(not(feature = "simulation"))]
+pub(crate) use protocol::Protocol;
 
 /// A ZooKeeper server in this process: in memory, on a port of the loopback interface, ready in
 /// milliseconds.

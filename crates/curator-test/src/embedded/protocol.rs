@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use super::{
-    dialect::Dialect,
     operations::Operations,
     watches::{Modes, RecursiveEvents},
 };
-use crate::OpCode;
+use crate::{OpCode, dialect::Dialect};
 
 /// The differences of a server's protocol from ZooKeeper 3.9.
 #[derive(Debug, Clone, Copy)]

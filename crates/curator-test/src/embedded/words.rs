@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
-use super::{dialect::Dialect, processor::Processor, protocol::Family, sessions::Connection};
-use crate::{OpCode, error::Error, wire::is_word};
+use super::{processor::Processor, protocol::Family, sessions::Connection};
+use crate::{OpCode, dialect::Dialect, error::Error, wire::is_word};
 
 /// The release that this server reproduces. That of ZooKeeper 3.9 is compared with this server in
 /// the conformance tests.

@@ -56,8 +56,8 @@ impl TestingServerBuilder {
     /// A system property of the server's JVM, such as `zookeeper.extendedTypesEnabled`.
     ///
     /// The embedded server has no JVM. It knows this property, `jute.maxbuffer`,
-    /// `znode.container.checkIntervalMs`, `zookeeper.nio.sessionlessCnxnTimeout` and
-    /// `zookeeper.watchManagerName`, and ignores properties about disks or logs. Any other property
+    /// `znode.container.checkIntervalMs`, `znode.container.maxNeverUsedIntervalMs`,
+    /// `zookeeper.nio.sessionlessCnxnTimeout` and `zookeeper.watchManagerName`, and ignores properties about disks or logs. Any other property
     /// makes its start fail.
     pub fn system_property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.system.insert(key.into(), value.into());
@@ -102,6 +102,7 @@ impl TestingServerBuilder {
     /// # Errors
     ///
     /// - [`Error::Kind`] when no kind was chosen here and the environment names an unknown one.
+    /// - [`Error::Dialect`] when the environment names an unknown dialect.
     /// - [`Error::Property`] when the embedded server does not support a setting, or TLS is
     ///   requested.
     /// - [`Error::NoSimulation`] when a simulated server is requested, and this crate was built

@@ -4,7 +4,8 @@
 use std::{net::SocketAddr, str::FromStr, time::Duration};
 
 use crate::{
-    embedded::{EmbeddedServer, EmbeddedServerBuilder},
+    dialect::{Dialect, Selected},
+    embedded::{EmbeddedServer, EmbeddedServerBuilder, Protocol},
     error::Error,
     server_kind::ServerKind,
     settings::Settings,
@@ -125,16 +126,18 @@ struct EmbeddedSettings {
     max_session: Option<Duration>,
     max_frame: Option<usize>,
     container_check: Option<Duration>,
+    unused_container: Option<Duration>,
     sessionless: Option<Duration>,
     extended_types: bool,
     optimized_watches: bool,
 }
 
-/// An embedded server with these settings.
+/// An embedded server with these settings, in the dialect that the environment selects.
 ///
 /// # Errors
 ///
-/// [`Error::Property`] for an unsupported setting or value.
+/// [`Error::Property`] for an unsupported setting or value, [`Error::Dialect`] for an unknown
+/// dialect.
 pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Error> {
     if let Some(tls) = &settings.tls {
         return Err(refused(
@@ -144,8 +147,10 @@ pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Err
         ));
     }
     let known = EmbeddedSettings::read(settings)?;
-    let (min, max) = known.session_timeouts()?;
+    let Selected { dialect, reaper } = Selected::from_environment()?;
+    let (min, max) = known.session_timeouts(dialect)?;
     let mut builder = EmbeddedServer::builder()
+        .dialect(dialect)
         .tick_time(known.tick)
         .session_timeouts(min, max)
         .extended_types(known.extended_types)
@@ -156,10 +161,13 @@ pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Err
     if let Some(interval) = known.container_check {
         builder = builder.container_check_interval(interval);
     }
+    if let Some(timeout) = known.unused_container {
+        builder = builder.unused_container_timeout(timeout);
+    }
     if let Some(timeout) = known.sessionless {
         builder = builder.sessionless_timeout(timeout);
     }
-    Ok(builder)
+    Ok(builder.reaper(reaper))
 }
 
 impl EmbeddedSettings {
@@ -192,6 +200,12 @@ impl EmbeddedSettings {
                 self.container_check =
                     Some(Duration::from_millis(number::<u32>(key, value)?.into()));
             }
+            "znode.container.maxNeverUsedIntervalMs" => {
+                let interval = number::<u32>(key, value)?;
+                // ZooKeeper never removes such containers if it is 0.
+                self.unused_container =
+                    (interval > 0).then(|| Duration::from_millis(interval.into()));
+            }
             "zookeeper.nio.sessionlessCnxnTimeout" => {
                 self.sessionless = Some(Duration::from_millis(number::<u32>(key, value)?.into()));
             }
@@ -213,10 +227,12 @@ impl EmbeddedSettings {
         Ok(())
     }
 
-    /// The bounds of session timeouts.
-    fn session_timeouts(&self) -> Result<(Duration, Duration), Error> {
-        let min = self.min_session.unwrap_or(self.tick * MIN_TICKS);
+    /// The bounds of session timeouts. Servers other than ZooKeeper have no bounds in ticks.
+    fn session_timeouts(&self, dialect: Dialect) -> Result<(Duration, Duration), Error> {
         let max = self.max_session.unwrap_or(self.tick * MAX_TICKS);
+        let shortest = Protocol::of(dialect).session_timeouts();
+        let shortest = shortest.map_or(self.tick * MIN_TICKS, |(min, _)| min.min(max));
+        let min = self.min_session.unwrap_or(shortest);
         if min > max {
             let problem = format!(
                 "it is more than maxSessionTimeout, which is {}",
@@ -300,7 +316,7 @@ mod tests {
     /// the error's text.
     fn refusal(named: &str, config: &[(&str, &str)], system: &[(&str, &str)]) -> String {
         let error = read(config, system)
-            .and_then(|known| known.session_timeouts())
+            .and_then(|known| known.session_timeouts(Dialect::default()))
             .unwrap_err();
         assert!(
             matches!(&error, Error::Property { key, .. } if key == named),
@@ -319,6 +335,7 @@ mod tests {
         let system = [
             ("jute.maxbuffer", "4096"),
             ("znode.container.checkIntervalMs", "50"),
+            ("znode.container.maxNeverUsedIntervalMs", "70"),
             ("zookeeper.nio.sessionlessCnxnTimeout", "300"),
             (
                 "zookeeper.watchManagerName",
@@ -332,15 +349,32 @@ mod tests {
             max_session: None,
             max_frame: Some(4096),
             container_check: Some(Duration::from_millis(50)),
+            unused_container: Some(Duration::from_millis(70)),
             sessionless: Some(Duration::from_millis(300)),
             extended_types: true,
             optimized_watches: true,
         };
         assert_eq!(known, expected);
         assert_eq!(
-            known.session_timeouts().unwrap(),
+            known.session_timeouts(Dialect::default()).unwrap(),
             (Duration::from_millis(300), Duration::from_secs(5))
         );
+    }
+
+    #[test]
+    fn the_default_session_timeouts_are_those_of_the_dialect() {
+        let timeouts = |max, dialect| {
+            let known = read(&[("maxSessionTimeout", max)], &[]).unwrap();
+            known.session_timeouts(dialect).unwrap()
+        };
+        let seconds = Duration::from_secs;
+        let keeper = Dialect::ClickHouseKeeper26_9;
+        assert_eq!(
+            timeouts("60000", Dialect::default()),
+            (Duration::from_millis(200), seconds(60))
+        );
+        assert_eq!(timeouts("60000", keeper), (seconds(10), seconds(60)));
+        assert_eq!(timeouts("5000", keeper), (seconds(5), seconds(5)));
     }
 
     #[test]

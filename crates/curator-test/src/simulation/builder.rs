@@ -6,7 +6,10 @@ use super::{
     Faults, Run, Simulation, millis,
     world::{Config, START},
 };
-use crate::embedded::{Dialect, Millis, Settings};
+use crate::{
+    Dialect,
+    embedded::{Millis, Settings},
+};
 
 /// Settings for a [`Simulation`].
 #[derive(Debug, Clone)]

@@ -1,11 +1,11 @@
-//! Selects the kind of server for a test.
+//! Selects the kind of server for a test, and its dialect.
 
 use std::{
     env,
     process::{Command, Output},
 };
 
-use curator_test::{SERVER_VARIABLE, ServerKind, TestingServer};
+use curator_test::{DIALECT_VARIABLE, Dialect, SERVER_VARIABLE, ServerKind, TestingServer};
 
 /// The environment variable that makes `starter` start a server.
 const STARTER: &str = "CURATOR_TEST_STARTER";
@@ -18,7 +18,11 @@ async fn starter() {
         return;
     }
     match TestingServer::start().await {
-        Ok(server) => println!("\nkind {}", server.kind()),
+        Ok(server) => {
+            println!("\nkind {}", server.kind());
+            let srvr = server.four_letter_word("srvr").await.unwrap();
+            println!("{}", srvr.lines().next().unwrap_or_default());
+        }
         Err(error) => println!("\nerror {error}"),
     }
 }
@@ -26,12 +30,17 @@ async fn starter() {
 /// The output of a process that starts a server of this kind, without `PATH` or other environment
 /// variables.
 fn start_with(kind: Option<&str>) -> String {
+    start(kind.map(|kind| (SERVER_VARIABLE, kind)))
+}
+
+/// The output of a process that starts a server with these environment variables only.
+fn start<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut starter = Command::new(env::current_exe().unwrap());
     starter
         .args(["kinds::starter", "--exact", "--nocapture"])
         .env_clear()
         .env(STARTER, "1");
-    starter.envs(kind.map(|kind| (SERVER_VARIABLE, kind)));
+    starter.envs(variables);
     let Output { stdout, status, .. } = starter.output().unwrap();
     let printed = String::from_utf8(stdout).unwrap();
     assert!(status.success(), "{printed}");
@@ -60,5 +69,27 @@ async fn the_environment_chooses_the_kind_of_each_server_that_does_not_specify_i
     assert_eq!(
         TestingServer::embedded().await.unwrap().kind(),
         ServerKind::Embedded
+    );
+}
+
+#[test]
+fn the_environment_chooses_the_dialect() {
+    for dialect in Dialect::ALL {
+        for kind in ["embedded", "simulated"] {
+            let printed = start([
+                (SERVER_VARIABLE, kind),
+                (DIALECT_VARIABLE, dialect.short_name()),
+            ]);
+            assert!(printed.contains(&format!("\nkind {kind}\n")), "{printed}");
+            let release = dialect.name().rsplit_once(' ').unwrap().1;
+            let version = printed.split_once(" version: ").unwrap().1;
+            let version = version.trim_start_matches('v');
+            assert!(version.starts_with(release), "{dialect}: {printed}");
+        }
+    }
+    let printed = start([(DIALECT_VARIABLE, "keeper")]);
+    assert!(
+        printed.contains("\nerror \"keeper\" is not a dialect"),
+        "{printed}"
     );
 }

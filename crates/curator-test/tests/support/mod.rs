@@ -49,14 +49,15 @@ impl RawClient {
     /// Connects and opens a session.
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let mut client = Self::silent(address);
-        client
-            .0
-            .write_all(&framed(
-                &ConnectRequest::new(20_000, 0, vec![0; 16]).frame(),
-            ))
-            .unwrap();
+        client.send_handshake();
         client.receive(1);
         client
+    }
+
+    /// Requests a session.
+    pub(crate) fn send_handshake(&mut self) {
+        let request = ConnectRequest::new(20_000, 0, vec![0; 16]);
+        self.0.write_all(&framed(&request.frame())).unwrap();
     }
 
     /// Sends requests that take a path (and perhaps a flag) in one packet.

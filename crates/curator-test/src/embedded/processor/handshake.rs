@@ -144,7 +144,7 @@ impl Processor {
 
     /// Turns a client away while the server has no quorum. ZooKeeper does not reply. RaftKeeper
     /// reports an ended session, although the session may be alive.
-    fn reject(&mut self, id: ConnectionId, request: &ConnectRequest) {
+    pub(crate) fn reject(&mut self, id: ConnectionId, request: &ConnectRequest) {
         let timeout = match self.family() {
             Family::ZooKeeper => None,
             Family::ClickHouseKeeper => {

@@ -2,6 +2,7 @@
 
 mod chance;
 mod client;
+mod dialects;
 mod ensemble;
 mod faults;
 mod frames;

@@ -120,7 +120,7 @@ impl World {
                 self.now,
                 format_args!("{} has no leader", self.servers[s].name),
             );
-            self.close_link(id);
+            self.reject(s, id, frame);
             return;
         }
         if let Some(queue) = self.servers[s].queues.get_mut(&id)
@@ -143,6 +143,18 @@ impl World {
             }
         }
         self.flush(s);
+    }
+
+    /// Turns a client away from a server without a leader.
+    fn reject(&mut self, s: ServerId, id: ConnectionId, frame: &[u8]) {
+        let now = self.clock();
+        let processor = &mut self.servers[s].processor;
+        if let Some(Incoming::Handshake(request)) = processor.parse(id, frame, now) {
+            processor.reject(id, &request);
+            self.flush(s);
+        } else {
+            self.close_link(id);
+        }
     }
 
     fn handshake(&mut self, s: ServerId, id: ConnectionId, request: &ConnectRequest) {
