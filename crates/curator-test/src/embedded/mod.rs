@@ -328,6 +328,9 @@ impl EmbeddedServer {
     /// [`close_session`](crate::close_session) deletes the nodes immediately, without notice to a
     /// client that still relies on them.
     ///
+    /// In the dialect of ClickHouse Keeper, the client gets a new session when it reconnects, as after
+    /// each lost connection, and the nodes stay until the timeout.
+    ///
     /// # Errors
     ///
     /// [`Error::NoSession`] when the session does not exist, or was expired by this method before.

@@ -6,7 +6,7 @@ use super::{
     Faults, Process, Simulation,
     builder::bounds,
     millis,
-    world::{Strike, World},
+    world::{PORT, Strike, World},
 };
 use crate::{Error, RequestInfo};
 
@@ -240,6 +240,16 @@ impl Simulation {
             self.shared
                 .update(|world| world.set_create_counter(path, counter)),
         )
+    }
+
+    /// Writes the members of the ensemble to `/zookeeper/config`, by their places in the connect
+    /// string, like [`EmbeddedServer::set_ensemble`](crate::EmbeddedServer::set_ensemble): for clients
+    /// that follow the members. The servers themselves stay as they are. The effect follows after
+    /// some milliseconds. Returns false, without effect, if there is no leader.
+    pub fn set_ensemble(&self, servers: &[usize]) -> bool {
+        let host = |server| format!("zk{server}:{PORT}");
+        let members = servers.iter().map(host).collect();
+        self.shared.update(|world| world.set_ensemble(members))
     }
 
     /// Sets how long a frame takes from a client to a server, or back: a random time in this range,

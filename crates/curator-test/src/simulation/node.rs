@@ -32,7 +32,8 @@ impl Node {
             pzxid,
             ..
         } = *stat;
-        let owner = (ephemeral_owner != 0).then_some(ephemeral_owner);
+        // ClickHouse Keeper reports an owner of containers.
+        let owner = (ephemeral_owner != 0 && !is_container).then_some(ephemeral_owner);
         Self {
             data: data.to_vec(),
             version,

@@ -1,5 +1,5 @@
-//! The requests of the recorded transcripts, with changed bytes, for a server without sockets. No
-//! request makes it panic, and everything that it sends is a reply or an event.
+//! The requests of the recorded transcripts, with changed bytes, for a server without sockets, in any
+//! dialect. No request makes it panic, and everything that it sends is a reply or an event.
 //!
 //! `CURATOR_MUTATIONS` is the number of conversations, 2,000 by default; `CURATOR_MUTATIONS_FROM`
 //! is the first seed.
@@ -16,7 +16,7 @@ use test_support::{
 };
 
 use super::{Now, Output, Processor};
-use crate::embedded::builder::Settings;
+use crate::{Dialect, embedded::builder::Settings};
 
 /// Values where lengths, counts and codes change their meaning.
 const EDGES: [i32; 8] = [0, 1, -1, -2, i32::MAX, i32::MIN, 1 << 20, 256];
@@ -83,7 +83,9 @@ fn converse(numbers: &mut Numbers, transcript: &[Sent]) {
         monotonic: 0,
         wall: 1_000_000,
     };
-    let mut processor = Processor::new(Settings::default(), 1, now);
+    let mut settings = Settings::default();
+    settings.set_dialect(Dialect::ALL[numbers.below(Dialect::ALL.len())]);
+    let mut processor = Processor::new(settings, 1, now);
     let mut connections = BTreeMap::new();
     for (Sent { client, frame }, passed) in transcript.iter().zip(0..) {
         let now = Now {

@@ -62,3 +62,22 @@ async fn a_server_without_a_leader_replies_as_in_its_dialect() {
         assert_eq!(reply, expected, "{dialect}");
     }
 }
+
+#[tokio::test]
+async fn all_servers_report_a_change_of_the_ensemble() {
+    let simulation = three(Dialect::ZooKeeper3_9);
+    let path = "/zookeeper/config";
+    for server in 1..=3 {
+        let mut client = Client::new(simulation.main(), server).await.unwrap();
+        client.exists(path, true).await.unwrap();
+        assert!(simulation.set_ensemble(&[1, server]));
+        pass(100).await;
+        client.sync().await.unwrap();
+        assert_eq!(client.events, [(3, path.to_owned())]);
+        let data = simulation.node(path).unwrap().data;
+        let data = String::from_utf8(data).unwrap();
+        assert!(data.contains(&format!(
+            "server.2=zk{server}:2888:3888:participant;zk{server}:2181\n"
+        )));
+    }
+}

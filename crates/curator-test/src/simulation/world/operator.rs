@@ -297,6 +297,11 @@ impl World {
             })
     }
 
+    /// Returns false if there is no leader.
+    pub(crate) fn set_ensemble(&mut self, members: Vec<String>) -> bool {
+        self.order(Change::Reconfigure { members })
+    }
+
     /// Makes a change as the operator. Returns false if there is no leader.
     fn write(&mut self, write: Write) -> bool {
         self.order(Change::Write {

@@ -59,7 +59,9 @@ async fn an_eager_server_removes_a_container_that_never_had_a_child() {
         .start()
         .unwrap();
     let client = connect(&server).await;
-    let create = client.create().with_mode(curator_client::CreateMode::Container);
+    let create = client
+        .create()
+        .with_mode(curator_client::CreateMode::Container);
     soon(create.for_path("/c", "")).await.unwrap();
     until(async || matches!(client.get_data("/c").await, Err(Error::NoNode { .. }))).await;
 }
