@@ -74,10 +74,9 @@ async fn all_servers_report_a_change_of_the_ensemble() {
         pass(100).await;
         client.sync().await.unwrap();
         assert_eq!(client.events, [(3, path.to_owned())]);
-        let data = simulation.node(path).unwrap().data;
-        let data = String::from_utf8(data).unwrap();
-        assert!(data.contains(&format!(
-            "server.2=zk{server}:2888:3888:participant;zk{server}:2181\n"
-        )));
+        let read = client.call(OpCode::GetData, |writer| writer.string(path).boolean(false));
+        let body = read.await.unwrap().body;
+        let member = format!("server.2=zk{server}:2888:3888:participant;zk{server}:2181\n");
+        assert!(String::from_utf8_lossy(&body).contains(&member));
     }
 }

@@ -151,6 +151,8 @@ impl World {
         let processor = &mut self.servers[s].processor;
         if let Some(Incoming::Handshake(request)) = processor.parse(id, frame, now) {
             processor.reject(id, &request);
+            let info = RequestInfo::new(OpCode::CreateSession, None, request.session_id);
+            self.note(id, s, &info, HANDSHAKE);
             self.flush(s);
         } else {
             self.close_link(id);

@@ -1,8 +1,11 @@
 //! The watches of a server: which connections to notify of an event.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod table;
 
-use super::{codec::EventKind, sessions::ConnectionId, tree::ancestors};
+use std::collections::BTreeSet;
+
+pub(crate) use self::table::Table;
+use super::{codec::EventKind, sessions::ConnectionId};
 
 /// A watch's lifetime and range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +51,7 @@ pub(crate) enum RecursiveEvents {
 }
 
 /// An event for a connection.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug)]
 pub(crate) struct Notice {
     pub(crate) connection: ConnectionId,
     /// The reported path.
@@ -56,21 +59,13 @@ pub(crate) struct Notice {
 }
 
 /// All watches of a server. They belong to connections, and end with them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Watches {
     modes: Modes,
     recursive_events: RecursiveEvents,
     /// Watches on a node's existence and data.
     pub(crate) data: Table,
     pub(crate) children: Table,
-}
-
-/// Watches of one kind, indexed by path and by connection.
-#[derive(Debug, Default)]
-pub(crate) struct Table {
-    modes: Modes,
-    by_path: BTreeMap<String, BTreeMap<ConnectionId, BTreeSet<Mode>>>,
-    by_connection: BTreeMap<ConnectionId, BTreeSet<String>>,
 }
 
 impl WatcherKind {
@@ -90,15 +85,11 @@ impl WatcherKind {
 
 impl Watches {
     pub(crate) fn new(modes: Modes, recursive_events: RecursiveEvents) -> Self {
-        let table = || Table {
-            modes,
-            ..Table::default()
-        };
         Self {
             modes,
             recursive_events,
-            data: table(),
-            children: table(),
+            data: Table::new(modes),
+            children: Table::new(modes),
         }
     }
 
@@ -167,36 +158,24 @@ impl Watches {
 
     /// The events for the connections that watch a node. Removes their one-shot watches.
     pub(crate) fn trigger(&mut self, kind: EventKind, path: &str) -> Vec<Notice> {
-        let [data, children] = match kind {
-            EventKind::NodeCreated | EventKind::NodeDataChanged => [true, false],
-            EventKind::NodeChildrenChanged => [false, true],
-            EventKind::NodeDeleted => [true, true],
+        let tables = match kind {
+            EventKind::NodeCreated | EventKind::NodeDataChanged => vec![&mut self.data],
+            EventKind::NodeChildrenChanged => vec![&mut self.children],
+            EventKind::NodeDeleted => vec![&mut self.data, &mut self.children],
         };
-        let mut tables: Vec<&mut Table> = Vec::new();
-        tables.extend(data.then_some(&mut self.data));
-        tables.extend(children.then_some(&mut self.children));
+        let mut recursive = Vec::new();
+        let mut fired = Vec::new();
+        for table in tables {
+            let reporting = table.recursive(kind, path);
+            recursive.extend(reporting.map(|(watched, id)| notice(id, watched)));
+            fired.extend(table.fire(path).into_iter().map(|id| notice(id, path)));
+        }
+        let notices = recursive.into_iter().chain(fired);
         match self.recursive_events {
+            RecursiveEvents::OfWatch => notices.collect(),
             RecursiveEvents::OfNode => {
-                let notified: BTreeSet<ConnectionId> = tables
-                    .into_iter()
-                    .flat_map(|table| {
-                        let above = table.recursive(kind, path);
-                        let above: Vec<_> = above.map(|(_, connection)| connection).collect();
-                        table.fire(path).into_iter().chain(above)
-                    })
-                    .collect();
-                notified.into_iter().map(|id| notice(id, path)).collect()
-            }
-            RecursiveEvents::OfWatch => {
-                let mut notices = Vec::new();
-                for table in &tables {
-                    let recursive = table.recursive(kind, path);
-                    notices.extend(recursive.map(|(watched, id)| notice(id, watched)));
-                }
-                for table in tables {
-                    notices.extend(table.fire(path).into_iter().map(|id| notice(id, path)));
-                }
-                notices
+                let connections: BTreeSet<_> = notices.map(|notice| notice.connection).collect();
+                connections.into_iter().map(|id| notice(id, path)).collect()
             }
         }
     }
@@ -204,135 +183,6 @@ impl Watches {
     /// How many watches there are.
     pub(crate) fn count(&self) -> usize {
         self.data.count() + self.children.count()
-    }
-}
-
-impl Table {
-    pub(crate) fn add(&mut self, path: &str, connection: ConnectionId, mode: Mode) {
-        let modes = self
-            .by_path
-            .entry(path.to_owned())
-            .or_default()
-            .entry(connection)
-            .or_default();
-        if self.modes == Modes::Last {
-            modes.clear();
-        }
-        modes.insert(mode);
-        self.by_connection
-            .entry(connection)
-            .or_default()
-            .insert(path.to_owned());
-    }
-
-    /// The connections that watch each path, in order.
-    pub(crate) fn by_path(&self) -> impl Iterator<Item = (&str, Vec<ConnectionId>)> {
-        self.by_path
-            .iter()
-            .map(|(path, watchers)| (path.as_str(), watchers.keys().copied().collect()))
-    }
-
-    pub(crate) fn connections(&self) -> usize {
-        self.by_connection.len()
-    }
-
-    pub(crate) fn paths(&self) -> usize {
-        self.by_path.len()
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.by_path.values().map(BTreeMap::len).sum()
-    }
-
-    fn is_watched(&self, path: &str) -> bool {
-        self.by_path.contains_key(path)
-    }
-
-    /// Whether the connection watches the path in `mode`, or in any mode if it is `None`.
-    fn has(&self, path: &str, connection: ConnectionId, mode: Option<Mode>) -> bool {
-        let modes = self
-            .by_path
-            .get(path)
-            .and_then(|watchers| watchers.get(&connection));
-        modes.is_some_and(|modes| mode.is_none_or(|mode| modes.contains(&mode)))
-    }
-
-    /// Removes the connection's watch of `mode`, or of all modes if it is `None`. Returns whether
-    /// such a watch existed.
-    fn remove(&mut self, path: &str, connection: ConnectionId, mode: Option<Mode>) -> bool {
-        let Some(modes) = self
-            .by_path
-            .get_mut(path)
-            .and_then(|watchers| watchers.get_mut(&connection))
-        else {
-            return false;
-        };
-        let removed = match mode {
-            Some(mode) => modes.remove(&mode),
-            None => !std::mem::take(modes).is_empty(),
-        };
-        if modes.is_empty() {
-            self.drop_entry(path, connection);
-        }
-        removed
-    }
-
-    fn forget(&mut self, connection: ConnectionId) {
-        for path in self
-            .by_connection
-            .get(&connection)
-            .cloned()
-            .unwrap_or_default()
-        {
-            self.drop_entry(&path, connection);
-        }
-    }
-
-    /// The connections with a one-shot or persistent watch on the path. Removes the one-shot
-    /// watches.
-    fn fire(&mut self, path: &str) -> BTreeSet<ConnectionId> {
-        let watchers = self.by_path.get(path).into_iter().flatten();
-        let fired: BTreeSet<_> = watchers
-            .filter(|(_, modes)| modes.iter().any(|mode| *mode != Mode::PersistentRecursive))
-            .map(|(connection, _)| *connection)
-            .collect();
-        for connection in &fired {
-            self.remove(path, *connection, Some(Mode::Standard));
-        }
-        fired
-    }
-
-    /// The recursive watches on the path and above it that report this event: the watched path and
-    /// the connection, the nearest first. They report no changes of children.
-    fn recursive<'a>(
-        &'a self,
-        kind: EventKind,
-        path: &'a str,
-    ) -> impl Iterator<Item = (&'a str, ConnectionId)> {
-        let paths = std::iter::once(path)
-            .chain(ancestors(path))
-            .filter(move |_| kind != EventKind::NodeChildrenChanged);
-        paths.flat_map(|watched| {
-            let watchers = self.by_path.get(watched).into_iter().flatten();
-            watchers
-                .filter(|(_, modes)| modes.contains(&Mode::PersistentRecursive))
-                .map(move |(connection, _)| (watched, *connection))
-        })
-    }
-
-    fn drop_entry(&mut self, path: &str, connection: ConnectionId) {
-        if let Some(watchers) = self.by_path.get_mut(path) {
-            watchers.remove(&connection);
-            if watchers.is_empty() {
-                self.by_path.remove(path);
-            }
-        }
-        if let Some(paths) = self.by_connection.get_mut(&connection) {
-            paths.remove(path);
-            if paths.is_empty() {
-                self.by_connection.remove(&connection);
-            }
-        }
     }
 }
 
