@@ -26,6 +26,7 @@ pub(crate) struct Protocol {
 /// The implementations of the protocol. They differ in the handshake, in the reply to unknown
 /// requests and to the end of a session, in their system nodes and in the stats of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::enum_variant_names, reason = "the servers' names")]
 pub(crate) enum Family {
     ZooKeeper,
     /// - It grants a new session to each connection, whatever session the client names, and ignores

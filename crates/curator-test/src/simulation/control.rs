@@ -246,6 +246,7 @@ impl Simulation {
     /// string, like [`EmbeddedServer::set_ensemble`](crate::EmbeddedServer::set_ensemble): for clients
     /// that follow the members. The servers themselves stay as they are. The effect follows after
     /// some milliseconds. Returns false, without effect, if there is no leader.
+    #[must_use = "it has no effect without a leader"]
     pub fn set_ensemble(&self, servers: &[usize]) -> bool {
         let host = |server| format!("zk{server}:{PORT}");
         let members = servers.iter().map(host).collect();

@@ -10,8 +10,8 @@ use std::{
 
 use curator_client::codec::Reader;
 use curator_test::{
-    EmbeddedServer, Error, SessionCredentials, TestingServer, TestingServerBuilder, close_session,
-    four_letter_word,
+    Dialect, EmbeddedServer, Error, SessionCredentials, TestingServer, TestingServerBuilder,
+    close_session, four_letter_word,
 };
 use tokio::runtime;
 
@@ -41,7 +41,7 @@ pub(crate) struct Server {
 enum Running {
     Testing(Arc<TestingServer>),
     /// An embedded server whose settings make it behave like this release.
-    Like(&'static str, EmbeddedServer),
+    Like(&'static str, Box<EmbeddedServer>),
 }
 
 impl Server {
@@ -102,11 +102,11 @@ impl Server {
     /// An embedded server with the watches of 3.8.
     pub(crate) fn with_watches_of_3_8() -> Self {
         let server = EmbeddedServer::builder()
-            .watch_modes_together(false)
-            .zxids_in_events(false)
-            .start();
+            .dialect(Dialect::ZooKeeper3_8_0)
+            .start()
+            .unwrap_or_else(|e| panic!("{e}"));
         Self {
-            running: Running::Like("3.8.0", server.unwrap_or_else(|e| panic!("{e}"))),
+            running: Running::Like("3.8.0", Box::new(server)),
             turn: None,
         }
     }
