@@ -39,7 +39,8 @@ pub const DIALECT_VARIABLE: &str = "CURATOR_TEST_DIALECT";
 ///   (`src/Coordination/KeeperStorage.h`). Timeouts are 10 s to 100 s by default
 ///   (`src/Common/ZooKeeper/ZooKeeperConstants.h`). Without a quorum, the server replies to a
 ///   handshake with the version 42 of the protocol, and closes the connection. It does not reply to
-///   the request that ends a session.
+///   the request that ends a session. A server that is stopped in an orderly way ends the sessions of
+///   its clients (issue 41076).
 /// - *Unknown requests*, alone or in a transaction, and requests that it cannot read: it closes the
 ///   connection without a reply (`KeeperTCPHandler.cpp`; issues 48141 and 55595). All versions lack
 ///   SASL, `getEphemerals`, `getAllChildrenNumber` and `whoAmI`, and nodes with a time to live, which

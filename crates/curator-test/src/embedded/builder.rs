@@ -55,8 +55,8 @@ impl Default for Settings {
 }
 
 impl EmbeddedServerBuilder {
-    /// The server to reproduce. Defaults to [`Dialect::ZooKeeper3_9`]. Later calls of the other
-    /// methods change single differences.
+    /// The server to reproduce, with its bounds of session timeouts. Defaults to
+    /// [`Dialect::ZooKeeper3_9`]. Later calls of the other methods change single differences.
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.settings.set_dialect(dialect);
         self

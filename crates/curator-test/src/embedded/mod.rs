@@ -2,7 +2,7 @@
 //!
 //! | Module | |
 //! |---|---|
-//! | `protocol`, `operations` | how servers differ, and the requests that they know |
+//! | `family`, `protocol`, `operations` | how servers differ, and the requests that they know |
 //! | `codec` | requests, replies and events, in the wire format of `curator-client` |
 //! | `tree` | nodes, transactions, sequence numbers; no I/O, no clock |
 //! | `acl` | ACLs and identities |
@@ -17,6 +17,7 @@ mod acl;
 mod builder;
 mod code;
 mod codec;
+mod family;
 mod faults;
 mod link;
 mod operations;
@@ -45,8 +46,9 @@ pub(crate) use {
     builder::Settings,
     code::Code,
     codec::{Body, ConnectRequest, Control, Request, Write},
+    family::Family,
     processor::{Arrived, Change, Entry, Incoming, Now, Output, Processor, Step},
-    protocol::{Family, Protocol},
+    protocol::Protocol,
     sessions::{ConnectionId, Millis},
 };
 
@@ -85,7 +87,7 @@ pub(crate) use protocol::Protocol;
 ///   `curator-client` that is configured to authenticate treats this as a refusal.
 /// - TLS, quotas (their nodes can be created, but nothing is counted), the super user, `reconfig`,
 ///   and requests between servers. To an unknown request it replies `Unimplemented` and closes the
-///   connection, as the real server does.
+///   connection, as ZooKeeper does.
 /// - Other four-letter words, the admin server, metrics, latencies.
 /// - Limits on connections, requests in flight, and rates.
 /// - Persistence: nothing is written to disk.
@@ -171,7 +173,8 @@ impl EmbeddedServer {
     }
 
     /// Closes the port and all connections. Nodes and sessions are kept, and no time passes for
-    /// them. Does nothing on a stopped server.
+    /// them. In the dialect of ClickHouse Keeper, the sessions of connected clients end. Does nothing
+    /// on a stopped server.
     pub fn stop(&self) {
         let _controlled = self.control();
         self.shut_down();
@@ -429,8 +432,9 @@ impl EmbeddedServer {
     fn shut_down(&self) {
         // A single update, because a request that a paused server has not read must not be applied
         // in between.
-        self.shared.update(|state, _| {
+        self.shared.update(|state, now| {
             state.stage = Stage::Stopped;
+            state.processor.shut_down(now);
             state.drop_connections();
         });
         // If the thread does not reply, it has ended and does not listen.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{processor::Processor, protocol::Family, sessions::Connection};
+use super::{family::Family, processor::Processor, sessions::Connection};
 use crate::{OpCode, dialect::Dialect, error::Error, wire::is_word};
 
 /// The release that this server reproduces. That of ZooKeeper 3.9 is compared with this server in

@@ -72,7 +72,8 @@ impl SimulationBuilder {
         self
     }
 
-    /// The server to reproduce. Defaults to [`Dialect::ZooKeeper3_9`].
+    /// The servers to reproduce, with their bounds of session timeouts. Defaults to
+    /// [`Dialect::ZooKeeper3_9`]. Later calls of the other methods change single settings.
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.config.settings.set_dialect(dialect);
         self

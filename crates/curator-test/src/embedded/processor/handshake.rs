@@ -7,8 +7,8 @@ use crate::{
     OpCode,
     embedded::{
         codec::{ConnectRequest, handshake_frame},
+        family::{Family, REJECTED},
         faults::RequestInfo,
-        protocol::{Family, REJECTED},
         sessions::{Attached, ConnectionId, Millis},
     },
 };

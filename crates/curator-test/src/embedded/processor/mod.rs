@@ -23,8 +23,8 @@ pub(crate) use {replicated::Entry, requests::Step};
 use super::{
     builder::Settings,
     codec::ConnectRequest,
+    family::Family,
     faults::RequestInfo,
-    protocol::Family,
     sessions::{Connection, ConnectionId, Millis, Sessions},
     tree::DataTree,
     watches::Watches,

@@ -1,7 +1,11 @@
 //! Expires sessions; as time passes, also removes nodes.
 
 use super::{Change, Now, Packets, Processor};
-use crate::embedded::{codec::Write, sessions::Millis};
+use crate::embedded::{
+    codec::Write,
+    family::Family,
+    sessions::{Connection, Millis},
+};
 
 impl Processor {
     /// Expires sessions, and removes containers and TTL nodes that are due.
@@ -36,6 +40,17 @@ impl Processor {
         let is_alive = self.sessions.end(session_id);
         self.close_connection_of(session_id);
         is_alive
+    }
+
+    /// Prepares an orderly stop: ClickHouse Keeper ends the sessions of its clients.
+    pub(crate) fn shut_down(&mut self, now: Now) {
+        if self.family() == Family::ClickHouseKeeper {
+            let connections = self.connections.values();
+            let sessions: Vec<i64> = connections.map(Connection::session_id).collect();
+            for session_id in sessions {
+                self.expire(session_id, now);
+            }
+        }
     }
 
     /// Continues after a stop: restarts the timeouts of sessions, and resets the packet counts.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{CONFIG, DataTree, Event};
-use crate::embedded::{codec::EventKind, protocol::Family};
+use crate::embedded::{codec::EventKind, family::Family};
 
 /// The ports of servers for each other. No server listens there.
 const QUORUM_PORTS: &str = "2888:3888";

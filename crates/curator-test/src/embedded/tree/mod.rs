@@ -17,7 +17,7 @@ use super::{
     acl::{self, Acl, Id, permissions},
     code::Code,
     codec::EventKind,
-    protocol::Family,
+    family::Family,
 };
 
 /// All nodes, by path. The root is `/`. As on the real server, the empty path means the root too.

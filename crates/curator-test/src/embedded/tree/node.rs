@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use curator_client::Stat;
 
-use crate::embedded::{acl::Acl, code::Code, protocol::Family};
+use crate::embedded::{acl::Acl, code::Code, family::Family};
 
 /// The lifetime of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

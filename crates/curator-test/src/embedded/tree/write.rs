@@ -11,7 +11,7 @@ use crate::embedded::{
     acl::{self, Acl, permissions},
     code::Code,
     codec::{EventKind, Reply, Write},
-    protocol::Family,
+    family::Family,
 };
 
 /// The time to live in requests that have none.

@@ -131,3 +131,25 @@ fn only_zookeeper_replies_to_the_end_of_a_session() {
     assert_eq!(ended(CLICKHOUSE), [Sent::Close]);
     assert_eq!(ended(RAFT), [Sent::Close]);
 }
+
+#[test]
+fn only_clickhouse_keeper_ends_the_sessions_of_its_clients_when_it_stops() {
+    let kept = |dialect| {
+        let mut server = Server::new(dialect);
+        let ended = server.connect();
+        server.processor.forget(ended);
+        let id = server.connect();
+        server.ask(
+            id,
+            &Write::Create {
+                node: node("/e", 1),
+            },
+        );
+        server.processor.shut_down(START);
+        let has_node = server.processor.tree.ephemeral_count() > 0;
+        (server.processor.sessions.ids().count(), has_node)
+    };
+    assert_eq!(kept(ZOOKEEPER), (2, true));
+    assert_eq!(kept(CLICKHOUSE), (1, false));
+    assert_eq!(kept(RAFT), (2, true));
+}
