@@ -137,6 +137,7 @@ ZooKeeper is taken from ZOOKEEPER_HOME, or fetched with Maven, or installed as D
 are fetched into the target directory, unless an environment variable is set: CURATOR_TEST_KAZOO_PYTHON,
 CURATOR_TEST_GO_AGENT, CURATOR_TEST_GO_BENCH or CURATOR_TEST_CURATOR_CLASSPATH. CONTRIBUTING.md describes all prerequisites.
 CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only. If it is not set, the soak uses a real server.
+CURATOR_TEST_DIALECT=clickhouse-keeper-26.9, for example, makes embedded and simulated servers speak the protocol of that server.
 The end of the output lists the tests that did not run. If CI is set, tests that did not run are a failure.";
 
 fn main() -> ExitCode {

@@ -46,8 +46,8 @@ pub(crate) struct Rules {
 }
 
 /// The nodes that every server has, and that cannot be deleted.
-const ZOOKEEPER: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", CONFIG];
-const CLICKHOUSE_KEEPER: [&str; 5] = [
+const ZOOKEEPER_NODES: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", CONFIG];
+const CLICKHOUSE_KEEPER_NODES: [&str; 5] = [
     "/",
     "/keeper",
     "/keeper/api_version",
@@ -94,15 +94,9 @@ impl DataTree {
             };
             let data = Some(Vec::new());
             let node = Node::new(data, acl, Lifetime::Persistent, State::default());
-            // The root is its own ancestor.
-            if *path == "/" {
-                tree.nodes.insert("/".to_owned(), node);
-            } else {
-                tree.link(
-                    path.rsplit_once('/').map_or("", |(above, _)| above),
-                    path,
-                    node,
-                );
+            match ancestors(path).next() {
+                Some(above) => tree.link(above, path, node),
+                None => drop(tree.nodes.insert((*path).to_owned(), node)),
             }
         }
         if let Some(config) = tree.nodes.get_mut(CONFIG) {
@@ -115,8 +109,8 @@ impl DataTree {
     /// The nodes that every server of this family has.
     fn system_nodes(&self) -> &'static [&'static str] {
         match self.rules.family {
-            Family::ZooKeeper | Family::RaftKeeper => &ZOOKEEPER,
-            Family::ClickHouseKeeper => &CLICKHOUSE_KEEPER,
+            Family::ZooKeeper | Family::RaftKeeper => &ZOOKEEPER_NODES,
+            Family::ClickHouseKeeper => &CLICKHOUSE_KEEPER_NODES,
         }
     }
 

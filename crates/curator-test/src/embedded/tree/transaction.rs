@@ -2,7 +2,7 @@
 
 use super::{
     Context, DataTree, Event,
-    node::{Node, State, parent},
+    node::{Node, State},
 };
 use crate::embedded::{
     code::Code,
@@ -92,11 +92,7 @@ impl DataTree {
             }
             Undo::Changed { path, data, before } => {
                 self.restore(&path, before);
-                if let Ok(above) = parent(&path)
-                    && let Ok(parent) = self.node_mut(above)
-                {
-                    parent.state.child_writes = parent.state.child_writes.wrapping_sub(1);
-                }
+                self.count_write(&path, -1);
                 if let Ok(node) = self.node_mut(&path) {
                     node.data = data;
                 }

@@ -4,7 +4,7 @@ use curator_client::codec::Operation as _;
 
 use super::{
     Context, DataTree, Event, Lifetime,
-    node::{parent, validate_path},
+    node::{ancestors, parent, validate_path},
     transaction::{Applied, Undo},
 };
 use crate::embedded::{
@@ -68,6 +68,15 @@ impl DataTree {
             Err(Code::BadArguments)
         } else {
             parent(path)
+        }
+    }
+
+    /// Adds to the writes that the parent of a node counts.
+    pub(super) fn count_write(&mut self, path: &str, writes: i32) {
+        if let Some(above) = ancestors(path).next()
+            && let Ok(parent) = self.node_mut(above)
+        {
+            parent.state.child_writes = parent.state.child_writes.wrapping_add(writes);
         }
     }
 
@@ -168,9 +177,7 @@ impl DataTree {
         let result = Reply::SetData {
             stat: node.stat(family),
         };
-        if let Ok(parent) = self.node_mut(parent(path)?) {
-            parent.state.child_writes = parent.state.child_writes.wrapping_add(1);
-        }
+        self.count_write(path, 1);
         let undo = Undo::Changed {
             path: path.to_owned(),
             data,

@@ -8,8 +8,8 @@ use super::{
     roles::Role,
 };
 use crate::embedded::{
-    Arrived, Body, Change, Code, ConnectRequest, ConnectionId, Control, Incoming, Millis, Output,
-    Processor, Request, Step,
+    Arrived, Body, Change, Code, ConnectRequest, ConnectionId, Control, Family, Incoming, Millis,
+    Output, Processor, Request, Step,
 };
 use crate::{OpCode, RequestInfo};
 
@@ -145,11 +145,13 @@ impl World {
         self.flush(s);
     }
 
-    /// Turns a client away from a server without a leader.
+    /// Turns a client away from a server without a leader. ZooKeeper does not reply.
     fn reject(&mut self, s: ServerId, id: ConnectionId, frame: &[u8]) {
         let now = self.clock();
         let processor = &mut self.servers[s].processor;
-        if let Some(Incoming::Handshake(request)) = processor.parse(id, frame, now) {
+        if processor.family() != Family::ZooKeeper
+            && let Some(Incoming::Handshake(request)) = processor.parse(id, frame, now)
+        {
             processor.reject(id, &request);
             let info = RequestInfo::new(OpCode::CreateSession, None, request.session_id);
             self.note(id, s, &info, HANDSHAKE);
@@ -170,10 +172,12 @@ impl World {
         if self.strikes(s, id, &info, HANDSHAKE) {
             return;
         }
-        // As on a real server, this happens before any check.
-        self.servers[s]
-            .processor
-            .close_connection_of(request.session_id);
+        if resumes {
+            // As on a real server, this happens before any check.
+            self.servers[s]
+                .processor
+                .close_connection_of(request.session_id);
+        }
         let ticket = self.ticket();
         self.wait(
             s,
