@@ -251,9 +251,9 @@ impl EmbeddedServer {
     }
 
     /// Whether the server has a quorum; it has one at first. Without one, it closes all connections,
-    /// and turns each handshake away, as a server of its [`Dialect`](crate::Dialect) does: ZooKeeper does not reply;
-    /// ClickHouse Keeper and RaftKeeper reply with the version 42 of the protocol, and RaftKeeper
-    /// also reports that the client's session has ended.
+    /// and turns each handshake away, as a server of its [`Dialect`](crate::Dialect) does: ZooKeeper
+    /// does not reply; ClickHouse Keeper and RaftKeeper reply with the version 42 of the protocol,
+    /// and RaftKeeper also reports that the client's session has ended.
     pub fn set_quorum(&self, has_quorum: bool) {
         self.shared.update(|state, _| {
             state.processor.has_quorum = has_quorum;
