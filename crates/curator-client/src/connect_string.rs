@@ -56,6 +56,14 @@ impl ConnectString {
         })
     }
 
+    /// The connect string of one server, without a chroot.
+    pub(crate) fn only(server: &HostPort) -> Self {
+        Self {
+            hosts: vec![server.clone()],
+            chroot: ZPath::root(),
+        }
+    }
+
     /// The servers, in the order of the text. There is at least one.
     #[must_use]
     pub fn hosts(&self) -> &[HostPort] {

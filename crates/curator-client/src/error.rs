@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use crate::connect_string::InvalidConnectString;
+use crate::connect_string::{HostPort, InvalidConnectString};
 use crate::path::{InvalidPath, ZPath};
+use crate::server_operations::ServerOperation;
 use crate::text::debug_as_text;
 #[cfg(feature = "tls")]
 use crate::tls::InvalidTlsOptions;
@@ -353,16 +354,18 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// The server does not support the operation: it is too old, or the operation is disabled.
-    #[error(
-        "{operation} {path}: the server does not implement this operation{}",
-        requirement(operation)
-    )]
+    /// The server does not support the operation: it is too old, the operation is disabled, or the
+    /// server is not ZooKeeper. If the client knew this, it has sent nothing.
+    #[error("{operation} {path}: {}", unimplemented(*missing, server.as_ref()))]
     Unimplemented {
         /// The operation.
         operation: &'static str,
         /// Its path.
         path: ZPath,
+        /// What the server lacks, if it is an operation of which that is known.
+        missing: Option<ServerOperation>,
+        /// The server, as the connect string names it, if it is known.
+        server: Option<HostPort>,
     },
     /// The request is invalid, such as a request to delete the root. It was not sent.
     #[error("{operation} {path}: {reason}")]
@@ -469,14 +472,15 @@ fn checked_node(operation: &str) -> &'static str {
     }
 }
 
-/// What a server needs for an operation that not all servers support.
-fn requirement(operation: &str) -> &'static str {
-    match operation {
-        "multi-read on" => ": `multiRead` needs ZooKeeper 3.6 or newer",
-        "create" => {
-            ": containers need ZooKeeper 3.5.1 or newer, and a time to live needs extendedTypesEnabled"
-        }
-        _ => "",
+/// Which server lacks what, and which servers have it.
+fn unimplemented(missing: Option<ServerOperation>, server: Option<&HostPort>) -> String {
+    let server = server.map_or_else(|| "the server".to_owned(), HostPort::to_string);
+    match missing {
+        Some(missing) => format!(
+            "{server} does not implement {missing}: {}",
+            missing.requirement()
+        ),
+        None => format!("{server} does not implement this operation"),
     }
 }
 

@@ -160,6 +160,7 @@ mod retry_policy;
 mod runtime;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 mod sasl;
+mod server_operations;
 mod session;
 mod session_lease;
 mod sessions;
@@ -218,6 +219,7 @@ pub use crate::retry_policy::{
 };
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 pub use crate::sasl::SaslOptions;
+pub use crate::server_operations::ServerOperation;
 pub use crate::session::{CloseDelay, HeldNode, Request, Session, Turn, WatchingSession};
 pub use crate::session_lease::SessionLease;
 pub use crate::state::{ConnectionState, ConnectionStates};

@@ -22,6 +22,7 @@ use crate::options::SessionOptions;
 #[cfg(feature = "native")]
 use crate::options::Transport;
 use crate::path::ZPath;
+use crate::server_operations::MissingOperations;
 use crate::time::{ClockInstant, Timer};
 use crate::transport::{Answer, ConfirmedBy, ConnectFailure, Granted, LinkEnd};
 #[cfg(feature = "native")]
@@ -183,6 +184,13 @@ impl Link {
         of_either!(self, link => link.task().keep(time));
     }
 
+    /// Records the operations that the server lacks, before the link is used. The link then sends
+    /// none of those that callers do not request themselves: `create2`, which is replaced by
+    /// `create`, and `removeWatches`.
+    pub(crate) fn set_missing(&self, missing: MissingOperations) {
+        of_either!(self, link => link.set_missing(missing));
+    }
+
     /// Ends the connection without closing the session.
     pub(crate) fn abandon(self) {
         of_either!(self, link => link.abandon());
@@ -191,8 +199,9 @@ impl Link {
 
 /// The requests.
 impl Link {
-    /// Returns the stat, and the number of a sequential node.
-    pub(crate) fn create(&self, node: &NodeSpec) -> Answer<(Stat, Option<i64>)> {
+    /// Returns the stat, and the number of a sequential node. The inner error says that the node
+    /// was created, but its stat is not known.
+    pub(crate) fn create(&self, node: &NodeSpec) -> Answer<Result<(Stat, Option<i64>)>> {
         of_either!(self, link => link.create(node))
     }
 
@@ -239,6 +248,12 @@ impl Link {
             #[cfg(feature = "native")]
             Self::Wire(link) => link.watch_recursive(path).map_ok(Into::into).boxed(),
         }
+    }
+
+    /// Removes a watch on the existence of a node, to find out whether the server has
+    /// `removeWatches`. Any reply, such as the error `NoWatcher`, shows that it has.
+    pub(crate) fn remove_watches(&self, path: &ZPath) -> Answer<()> {
+        of_either!(self, link => link.remove_watches(path))
     }
 
     pub(crate) fn set_data(&self, path: &ZPath, data: &[u8], version: Option<i32>) -> Answer<Stat> {

@@ -5,10 +5,11 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::connect_string::ConnectString;
+use crate::connect_string::{ConnectString, HostPort};
 use crate::error::Error;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 use crate::sasl::SaslOptions;
+use crate::server_operations::ServerOperations;
 use crate::text::debug_line;
 #[cfg(feature = "tls")]
 use crate::tls::TlsOptions;
@@ -46,6 +47,8 @@ pub(crate) struct SessionOptions {
     pub(crate) max_request_size: usize,
     /// The maximum number of requests in flight.
     pub(crate) max_requests_in_flight: usize,
+    /// What is known of the operations of the servers, for all sessions of the client.
+    pub(crate) server_operations: Arc<ServerOperations>,
 }
 
 impl SessionOptions {
@@ -73,6 +76,15 @@ impl SessionOptions {
             operation_timeout: None,
             max_request_size: 1_024,
             max_requests_in_flight: 16,
+            server_operations: Arc::default(),
+        }
+    }
+
+    /// These options for sessions with `server` only.
+    pub(crate) fn only(&self, server: &HostPort) -> Self {
+        Self {
+            servers: ConnectString::only(server),
+            ..self.clone()
         }
     }
 
@@ -94,6 +106,22 @@ impl SessionOptions {
         #[cfg(not(feature = "native"))]
         {
             false
+        }
+    }
+
+    /// Whether the client connects with `zookeeper-client`.
+    pub(crate) fn uses_zookeeper_client(&self) -> bool {
+        #[cfg(feature = "simulation")]
+        if self.network.is_some() {
+            return false;
+        }
+        #[cfg(all(feature = "native", feature = "zookeeper-client"))]
+        {
+            self.transport == Transport::ZookeeperClient
+        }
+        #[cfg(not(all(feature = "native", feature = "zookeeper-client")))]
+        {
+            cfg!(feature = "zookeeper-client")
         }
     }
 

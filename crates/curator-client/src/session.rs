@@ -1,6 +1,7 @@
 //! One ZooKeeper session, from its creation to its end: one epoch of the client. A reconnect ends it
 //! if the server grants another session or a shorter timeout.
 
+mod ask;
 mod held_nodes;
 mod open;
 mod requests;
@@ -26,6 +27,7 @@ use crate::link::Link;
 use crate::link::Removals;
 use crate::options::SessionOptions;
 use crate::path::ZPath;
+use crate::server_operations::{KnownMissing, MissingOperations, ServerOperation};
 use crate::session_lease::SessionLease;
 use crate::source::watch;
 use crate::time::{ClockInstant, Timer};
@@ -79,6 +81,8 @@ struct Inner {
     held_nodes: Arc<HeldNodes>,
     /// The number of [`CloseDelay`]s.
     close_delays: watch::Sender<usize>,
+    /// The operations that the servers of this session are known to lack.
+    missing: KnownMissing,
     #[cfg(feature = "zookeeper-client")]
     removals: Arc<Removals>,
 }
@@ -118,6 +122,7 @@ impl Session {
                 connections: AtomicU64::new(1),
                 held_nodes: Arc::default(),
                 close_delays: watch::Sender::new(0),
+                missing: KnownMissing::default(),
                 #[cfg(feature = "zookeeper-client")]
                 removals: Arc::default(),
             }),
@@ -294,13 +299,32 @@ impl Session {
         }
     }
 
+    /// Whether the server is known to lack an operation. Then requests that need it fail with
+    /// [`Error::Unimplemented`](crate::Error::Unimplemented) without being sent, unless the client
+    /// has another way to the same result.
+    ///
+    /// The client finds this out before it uses a session of a server other than ZooKeeper. A
+    /// server of ZooKeeper is not asked: its reply to a request shows that it lacks the operation.
+    #[must_use]
+    pub fn lacks(&self, operation: ServerOperation) -> bool {
+        self.inner.missing.contains(operation)
+    }
+
+    /// Records the operations that the server of a new session lacks.
+    pub(crate) fn set_missing(&self, missing: MissingOperations) {
+        self.inner.missing.add(missing);
+        if let Some(link) = self.link() {
+            link.set_missing(missing);
+        }
+    }
+
     /// Checks a node of this session each time the session continues over another connection,
     /// before requests can be sent over that connection. Calls `on_missing` if the node does not
     /// exist: it was deleted while the session was not connected, or the ensemble has lost it (its
     /// data was restored from a backup, for example). Dropping the result ends the checks.
     ///
     /// All held nodes are checked in the round trip of the connection's first probe, up to 500 in
-    /// one request; on servers older than 3.6, each in a separate request. After this call, read
+    /// one request; on servers without `multiRead`, each in a separate request. After this call, read
     /// the number of [connections](Self::connections): if it has changed since the node was
     /// created, the check over the current connection may have missed the node.
     ///
@@ -378,6 +402,7 @@ impl Session {
     /// If `link` belongs to another session, this session has ended, and [`finish`](Self::finish)
     /// returns `link`.
     pub(crate) fn replace_link(&self, link: Link) {
+        link.set_missing(self.inner.missing.get());
         self.granted(link.session_id(), link.session_timeout());
         let mut current = self
             .inner

@@ -1,5 +1,6 @@
 //! The task that keeps a session alive, and opens a new session when it is lost.
 
+mod ask;
 mod keep;
 mod resume;
 mod step;
@@ -230,6 +231,8 @@ impl Supervisor {
         let deadline = Deadline::after(self.options.connection_timeout);
         let (session, server) = Session::open(epoch, &self.options, &self.timer, diagnosis).await?;
         opened.set(Some(session.clone()));
+        self.find_missing(&session, &server, deadline, diagnosis)
+            .await?;
         session.prove(&server, deadline, diagnosis).await?;
         if let Some(address) = session.link().and_then(|link| link.address()) {
             self.lock_data.find_out(address);

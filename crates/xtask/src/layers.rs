@@ -57,6 +57,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "retry_policy",
                 "runtime",
                 "sasl",
+                "server_operations",
                 "state",
                 "time",
                 "tls",

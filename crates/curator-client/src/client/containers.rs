@@ -3,6 +3,8 @@
 //! The server removes a container when its last child is gone, but it never removes a container
 //! that has had no child. So the containers of a node are created in the node's transaction: after
 //! a drop or a lost reply, either all of them exist or none.
+//!
+//! On a server without containers, the parents are persistent nodes, which stay.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -13,6 +15,7 @@ use crate::acl::Acls;
 use crate::error::{Error, Outcome, Result};
 use crate::operation::{CreateMode, Created, NodeSpec, TransactionOperation, TransactionResult};
 use crate::path::ZPath;
+use crate::server_operations::ServerOperation;
 use crate::session::{Session, Turn};
 
 /// The maximum number of attempts while other clients keep creating and deleting the node or its
@@ -169,12 +172,16 @@ fn transact_with_containers(
         .map(|path| TransactionOperation::Create(container(path, acls)));
     let count = missing.len();
     let mut all = containers.chain(operations).collect::<Vec<_>>();
+    if session.lacks(ServerOperation::CreateContainer) {
+        all[..count].iter_mut().for_each(make_persistent);
+    }
     let sent = session.transact(all.clone());
     let session = session.clone();
     async move {
         let mut result = sent.await;
-        if is_unimplemented(&result) {
-            all.iter_mut().for_each(make_persistent);
+        // A server of ZooKeeper that is too old. The containers of the caller are not replaced.
+        if is_unimplemented(&result) && all[..count].iter().any(is_container) {
+            all[..count].iter_mut().for_each(make_persistent);
             result = session.transact(all.clone()).await;
         }
         let (index, cause) = match result {
@@ -269,7 +276,17 @@ fn is_unimplemented<T>(result: &Result<T>) -> bool {
     }
 }
 
-/// Turns a container into a persistent node, for a server that is too old for containers.
+fn is_container(operation: &TransactionOperation) -> bool {
+    matches!(
+        operation,
+        TransactionOperation::Create(NodeSpec {
+            mode: CreateMode::Container,
+            ..
+        })
+    )
+}
+
+/// Turns a container into a persistent node, for a server without containers.
 fn make_persistent(operation: &mut TransactionOperation) {
     if let TransactionOperation::Create(NodeSpec {
         mode: mode @ CreateMode::Container,
@@ -317,8 +334,11 @@ async fn create_container(session: &Session, path: &ZPath, acls: &Acls) -> Resul
         return Ok(());
     }
     let mut spec = container(path, acls);
+    if session.lacks(ServerOperation::CreateContainer) {
+        spec.mode = CreateMode::Persistent;
+    }
     let result = match session.create(&spec).await {
-        Err(Error::Unimplemented { .. }) => {
+        Err(Error::Unimplemented { .. }) if spec.mode == CreateMode::Container => {
             spec.mode = CreateMode::Persistent;
             session.create(&spec).await
         }

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::link::Link;
 use crate::operation::{MULTI_READ, ReadOperation};
 use crate::path::ZPath;
+use crate::server_operations::ServerOperation;
 use crate::source::watch;
 use crate::text::debug_line;
 
@@ -54,9 +55,6 @@ pub(super) struct HeldNodes {
 struct Registry {
     next: u64,
     nodes: BTreeMap<u64, (ZPath, OnMissing)>,
-    /// Whether a server has refused `multiRead`. Servers older than 3.6 refuse it, and close the
-    /// connection.
-    no_multi_read: bool,
 }
 
 type OnMissing = Arc<dyn Fn() + Send + Sync>;
@@ -79,16 +77,6 @@ impl HeldNodes {
         self.lock().nodes.values().cloned().collect()
     }
 
-    fn multi_read(&self) -> bool {
-        !self.lock().no_multi_read
-    }
-
-    /// Records that a batch has failed. If the server refused `multiRead`, the next connection
-    /// lists each node separately.
-    fn record_failure(&self, error: &Error) {
-        self.lock().no_multi_read |= matches!(error, Error::Unimplemented { .. });
-    }
-
     fn lock(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,7 +90,7 @@ impl Session {
         link: &Link,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         let held = self.inner.held_nodes.all();
-        let multi_read = self.inner.held_nodes.multi_read();
+        let multi_read = !self.lacks(ServerOperation::MultiRead);
         let batches: Vec<_> = self
             .batches(held)
             .into_iter()
@@ -119,9 +107,11 @@ impl Session {
         let session = self.clone();
         async move {
             for (batch, listed) in batches {
+                // If the server refuses `multiRead`, the next connection lists each node
+                // separately.
                 let results = listed
                     .await
-                    .inspect_err(|error| session.inner.held_nodes.record_failure(error))?;
+                    .map_err(|error| session.lacking(ServerOperation::MultiRead, error))?;
                 for ((_, on_missing), result) in batch.iter().zip(results) {
                     match result {
                         Err(Error::NoNode { .. }) => on_missing(),

@@ -12,9 +12,10 @@ use crate::error::Error;
 use crate::link::Link;
 use crate::options::SessionOptions;
 use crate::runtime::{self, Panicked};
+use crate::server_operations::ServerOperation;
 use crate::time::{ClockInstant, Deadline, Timer};
 use crate::tls::TlsFailure;
-use crate::transport::{ConnectFailure, Unauthenticated};
+use crate::transport::{ConnectFailure, RequestError, Unauthenticated};
 
 /// Why a session was not opened, or not resumed.
 #[derive(Debug, Clone)]
@@ -71,6 +72,40 @@ impl OpenFailure {
             cause,
             is_refusal: true,
             tls: Vec::new(),
+        }
+    }
+
+    /// The server has accepted the session, and is being asked which operations it lacks.
+    pub(crate) fn asking(server: &HostPort) -> Self {
+        Self::new(
+            server,
+            "it is not a server of ZooKeeper, and the replies that show which operations it lacks have not arrived yet",
+        )
+    }
+
+    /// The server's reply does not show whether it lacks `operation`.
+    pub(crate) fn unanswered_question(
+        server: &HostPort,
+        operation: ServerOperation,
+        error: &RequestError,
+    ) -> Self {
+        Self::new(
+            server,
+            format_args!("it is not known whether it implements {operation}: {error}"),
+        )
+    }
+
+    /// The server lacks an operation without which this client cannot use it.
+    pub(crate) fn unusable(server: &HostPort, missing: ServerOperation) -> Self {
+        Self {
+            is_refusal: true,
+            ..Self::new(
+                server,
+                format_args!(
+                    "it does not implement {missing}, which {}",
+                    missing.requirement()
+                ),
+            )
         }
     }
 

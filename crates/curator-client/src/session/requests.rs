@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::{OptionFuture, join};
+use futures_util::future::{OptionFuture, join, join_all};
+use futures_util::{FutureExt as _, TryFutureExt as _};
 
 use super::Session;
 use super::turns::HoldUntilWoken;
 use crate::acl::Acl;
+use crate::connect_string::HostPort;
 use crate::error::{Error, Outcome, Result, SessionEnd};
 use crate::link::{Link, Watch};
 use crate::operation::{
@@ -19,6 +20,7 @@ use crate::operation::{
     TransactionOperation, TransactionResult, size_of_acl,
 };
 use crate::path::ZPath;
+use crate::server_operations::ServerOperation;
 use crate::source::watch;
 use crate::text::Truncated;
 use crate::time::ClockInstant;
@@ -68,6 +70,12 @@ impl<T: Send + 'static> Request<T> {
             answer: Box::pin(async move { f(self.answer.await?) }),
         }
     }
+
+    fn map_err(self, f: impl FnOnce(Error) -> Error + Send + 'static) -> Self {
+        Self {
+            answer: Box::pin(self.answer.map_err(f)),
+        }
+    }
 }
 
 impl Session {
@@ -75,8 +83,16 @@ impl Session {
     pub fn create(&self, node: &NodeSpec) -> Request<Created> {
         const NAME: &str = "create";
         let path = node.path.clone();
+        let needed = ServerOperation::of_create(node.mode);
+        // The link has a substitute for `create2`.
+        if needed != ServerOperation::Create2 && self.lacks(needed) {
+            return Request::failed(self.unimplemented(NAME, &path, needed));
+        }
+        let session = self.clone();
         self.send_sized(NAME, &node.path, node.size(), |link| link.create(node))
-            .map(move |(stat, sequence)| {
+            .map_err(move |error| session.lacking(needed, error))
+            .map(move |created| {
+                let (stat, sequence) = created?;
                 let path = match sequence {
                     None => path,
                     Some(sequence) => numbered(NAME, &path, sequence)?,
@@ -176,10 +192,26 @@ impl Session {
         let path = operations
             .first()
             .map_or_else(ZPath::root, |operation| operation.path().clone());
+        let needed: Vec<_> = operations.iter().map(ServerOperation::of_part).collect();
+        for (index, operation) in operations.iter().enumerate() {
+            // The link has a substitute for `create2`.
+            if let Some(needed) = needed[index]
+                && needed != ServerOperation::Create2
+                && self.lacks(needed)
+            {
+                let cause = self.unimplemented(operation.name(), operation.path(), needed);
+                return Request::failed(Error::TransactionFailed {
+                    index,
+                    cause: Box::new(cause),
+                });
+            }
+        }
         let size = operations.iter().map(TransactionOperation::size).sum();
+        let session = self.clone();
         self.send_sized(TRANSACTION, &path, size, |link| link.transact(operations))
             // The reply contains a `Result`, which becomes the result of the request.
             .map(std::convert::identity)
+            .map_err(move |error| session.lacking_in_transaction(&needed, error))
     }
 
     /// Checks that a transaction of these operations does not exceed the limit of a request.
@@ -218,8 +250,8 @@ impl Session {
         .map(|_| Ok(()))
     }
 
-    /// Performs several reads in one request (ZooKeeper's `multiRead`). Needs ZooKeeper 3.6 or
-    /// newer.
+    /// Performs several reads in one request (ZooKeeper's `multiRead`). If the server is known to
+    /// lack `multiRead`, sends several requests at once.
     ///
     /// Each operation has its own result, in the order of the operations: one that fails, for
     /// example with [`Error::NoNode`], does not affect the others. Without operations, nothing is
@@ -228,7 +260,9 @@ impl Session {
     /// # Errors
     ///
     /// Errors of the whole request, for example that its reply was lost.
-    /// [`Error::RequestTooLarge`] refers to all operations together.
+    /// [`Error::RequestTooLarge`] refers to all operations together. A server of ZooKeeper older
+    /// than 3.6 closes the connection at the first such request of a session, which then fails with
+    /// [`Error::ConnectionLost`]; later ones are sent as several requests.
     ///
     /// # Caveats
     ///
@@ -239,9 +273,25 @@ impl Session {
         };
         let path = first.path().clone();
         let size = operations.iter().map(ReadOperation::size).sum();
+        if self.lacks(ServerOperation::MultiRead) {
+            return self.send_sized(MULTI_READ, &path, size, |link| read_each(link, &operations));
+        }
+        let session = self.clone();
+        let failed_path = path.clone();
         self.send_sized(MULTI_READ, &path, size, |link| link.read_all(operations))
             // The reply contains a `Result`, which becomes the result of the request.
             .map(std::convert::identity)
+            .map_err(
+                move |error| match session.lacking(ServerOperation::MultiRead, error) {
+                    // The server closes the connection. The next call sends several requests.
+                    error @ Error::Unimplemented { .. } => Error::ConnectionLost {
+                        operation: MULTI_READ,
+                        path: failed_path,
+                        cause: error.to_string(),
+                    },
+                    error => error,
+                },
+            )
     }
 
     /// Probes the lease with a request that only the leader can answer. A probe does not count as a
@@ -338,6 +388,53 @@ impl Session {
         self.answer_to(operation, path, answer, after, permit)
     }
 
+    /// The error of a request that was not sent, because the server lacks `missing`.
+    fn unimplemented(
+        &self,
+        operation: &'static str,
+        path: &ZPath,
+        missing: ServerOperation,
+    ) -> Error {
+        Error::Unimplemented {
+            operation,
+            path: path.clone(),
+            missing: Some(missing),
+            server: self.link().map(|link| HostPort::clone(link.server())),
+        }
+    }
+
+    /// Adds to the error of a request that needs `needed` what the server lacks, and remembers it.
+    pub(super) fn lacking(&self, needed: ServerOperation, error: Error) -> Error {
+        match error {
+            Error::Unimplemented {
+                operation, path, ..
+            } => {
+                self.inner.missing.refused(needed);
+                self.unimplemented(operation, &path, needed)
+            }
+            error => error,
+        }
+    }
+
+    /// Like [`lacking`](Self::lacking), for a transaction whose operations need `needed`.
+    fn lacking_in_transaction(&self, needed: &[Option<ServerOperation>], error: Error) -> Error {
+        match error {
+            Error::TransactionFailed { index, cause } => {
+                let cause = match needed.get(index) {
+                    Some(Some(needed)) => Box::new(self.lacking(*needed, *cause)),
+                    _ => cause,
+                };
+                Error::TransactionFailed { index, cause }
+            }
+            // A server that cannot read an operation refuses the whole request. The newest
+            // operation is the one that it lacks.
+            error => match needed.iter().flatten().max_by_key(|needed| **needed as u8) {
+                Some(needed) => self.lacking(*needed, error),
+                None => error,
+            },
+        }
+    }
+
     /// Fails a request because the session has ended.
     fn fail_ended<T: Send + 'static>(&self, operation: &'static str, path: &ZPath) -> Request<T> {
         let end = self.end().unwrap_or(SessionEnd::Closed);
@@ -383,6 +480,37 @@ impl Session {
             }),
         }
     }
+}
+
+/// Sends each read as a separate request.
+fn read_each(link: &Link, operations: &[ReadOperation]) -> Answer<Vec<Result<ReadResult>>> {
+    let answers: Vec<_> = operations
+        .iter()
+        .map(|operation| match operation {
+            ReadOperation::Children(path) => {
+                link.get_children(path).map_ok(ReadResult::Children).boxed()
+            }
+            ReadOperation::Data(path) => link
+                .get_data(path)
+                .map_ok(|(data, stat)| ReadResult::Data { data, stat })
+                .boxed(),
+        })
+        .collect();
+    let operations = operations.to_vec();
+    async move {
+        let mut results = Vec::with_capacity(operations.len());
+        for (operation, answer) in operations.iter().zip(join_all(answers).await) {
+            results.push(match answer {
+                // The connection or the session has failed, not this read.
+                Err(error) if !error.is_reply() => return Err(error),
+                answer => {
+                    answer.map_err(|error| translate(operation.name(), operation.path(), error))
+                }
+            });
+        }
+        Ok(results)
+    }
+    .boxed()
 }
 
 async fn first_end(ends: &mut watch::Receiver<Option<SessionEnd>>) -> SessionEnd {

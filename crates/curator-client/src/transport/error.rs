@@ -56,13 +56,13 @@ impl RequestError {
     }
 
     /// Whether this is a server's reply, and shows that the request was not applied.
-    pub(super) fn is_reply(&self) -> bool {
+    pub(crate) fn is_reply(&self) -> bool {
         translate("ask for", &ZPath::root(), self.clone()).outcome() == Outcome::NotApplied
     }
 
     /// Whether the leader has answered. An overloaded server sends `THROTTLED` without asking the
     /// leader.
-    pub(super) fn is_leader_reply(&self) -> bool {
+    pub(crate) fn is_leader_reply(&self) -> bool {
         self.is_reply() && *self != Self::Code(ErrorCode::THROTTLED)
     }
 }
@@ -107,7 +107,13 @@ pub(crate) fn translate(operation: &'static str, path: &ZPath, error: RequestErr
         RequestError::Code(ErrorCode::INVALID_ACL) => Error::InvalidAcl { operation, path },
         RequestError::Code(ErrorCode::QUOTA_EXCEEDED) => Error::QuotaExceeded { operation, path },
         RequestError::Code(ErrorCode::THROTTLED) => Error::Throttled { operation, path },
-        RequestError::Code(ErrorCode::UNIMPLEMENTED) => Error::Unimplemented { operation, path },
+        // The session adds what it knows.
+        RequestError::Code(ErrorCode::UNIMPLEMENTED) => Error::Unimplemented {
+            operation,
+            path,
+            missing: None,
+            server: None,
+        },
         RequestError::Code(ErrorCode::EPHEMERAL_ON_LOCAL_SESSION) => {
             Error::EphemeralOnLocalSession { operation, path }
         }

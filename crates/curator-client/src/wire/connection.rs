@@ -21,6 +21,7 @@ use super::watches::{Fired, OneShotKind, Watches};
 use crate::codec::{EVENT_XID, Malformed, PING_XID};
 use crate::path::ZPath;
 use crate::process::Process;
+use crate::server_operations::{KnownMissing, ServerOperation};
 use crate::source::watch;
 use crate::time::{ClockInstant, Timer};
 use crate::transport::{Answer, ErrorCode, LinkEnd, RequestError};
@@ -38,6 +39,8 @@ pub(super) struct Connection {
     reader: AtomicWaker,
     /// How many requests that set or remove a recursive watch are in flight.
     changing: Arc<watch::Sender<usize>>,
+    /// The operations that the server is known to lack.
+    missing: KnownMissing,
     state: Mutex<State>,
 }
 
@@ -102,6 +105,7 @@ impl Connection {
             kept_until: AtomicU64::new(0),
             reader: AtomicWaker::new(),
             changing: Arc::new(watch::Sender::new(0)),
+            missing: KnownMissing::default(),
             state: Mutex::new(state),
         };
         connection.keep(session_timeout);
@@ -180,8 +184,16 @@ impl Connection {
         Ok(())
     }
 
+    /// The operations that the server is known to lack.
+    pub(super) fn missing(&self) -> &KnownMissing {
+        &self.missing
+    }
+
     /// Requests the removal of the server's watch, if `is_unused` returns true. Ignores the reply:
     /// the watch may have fired meanwhile.
+    ///
+    /// A server without `removeWatches` keeps the watch until it fires; its event then finds no
+    /// watch here.
     ///
     /// Both happen under one lock: another thread may be requesting a new watch on the same path,
     /// and a removal that is sent after that request would remove the new watch.
@@ -192,7 +204,7 @@ impl Connection {
         is_unused: impl FnOnce(&mut Watches) -> bool,
     ) {
         let mut state = self.state();
-        if is_unused(&mut state.watches) {
+        if is_unused(&mut state.watches) && !self.missing.contains(ServerOperation::RemoveWatches) {
             drop(self.send_in(
                 &mut state,
                 &Request::RemoveWatches { path, kind },

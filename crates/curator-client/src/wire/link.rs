@@ -29,6 +29,7 @@ use crate::operation::{
     TransactionOperation, TransactionResult,
 };
 use crate::path::ZPath;
+use crate::server_operations::{MissingOperations, ServerOperation};
 use crate::transport::{
     Answer, ConfirmedBy, ErrorCode, IDENTITY_NODE, LinkEnd, MISSING_STAT, NO_VERSION, RequestError,
     TreeEvent, WatchEvent, translate, with_stats,
@@ -200,22 +201,52 @@ impl Link {
 
 /// The requests.
 impl Link {
-    pub(crate) fn create(&self, node: &NodeSpec) -> Answer<(Stat, Option<i64>)> {
-        let path = node.path.clone();
-        let is_sequential = node.mode.is_sequential();
+    pub(crate) fn create(&self, node: &NodeSpec) -> Answer<Result<(Stat, Option<i64>)>> {
+        if self.lacks(ServerOperation::Create2) {
+            return self.create_without_stat(node);
+        }
+        let spec = node.clone();
         self.request(&Request::Create(node), move |body| {
             let created = body.created()?;
-            let number = if is_sequential {
-                created
-                    .path
-                    .as_str()
-                    .strip_prefix(path.as_str())
-                    .and_then(|number| number.parse().ok())
-            } else {
-                None
-            };
-            Ok((created.stat, number))
+            Ok(Ok((created.stat, number_of(&spec, &created.path))))
         })
+    }
+
+    /// Creates a node with the request whose reply has no stat, and then finds the stat.
+    fn create_without_stat(&self, node: &NodeSpec) -> Answer<Result<(Stat, Option<i64>)>> {
+        let answer = self.request(&Request::CreateWithoutStat(node), |body| {
+            body.created_without_stat()
+        });
+        let task = self.task.clone();
+        let session_id = self.session_id();
+        let node = node.clone();
+        async move {
+            let path = answer.await?;
+            let number = number_of(&node, &path);
+            let created = vec![applied(OperationResult::CreatedWithoutStat(path))];
+            let operations = [TransactionOperation::Create(node)];
+            let results =
+                with_stats(|path| task.exists(path), session_id, &operations, created).await;
+            Ok(results.map(|results| match results.first() {
+                Some(TransactionResult::Created(created)) => (created.stat, number),
+                _ => (MISSING_STAT, number),
+            }))
+        }
+        .boxed()
+    }
+
+    pub(crate) fn set_missing(&self, missing: MissingOperations) {
+        self.task.0.missing().add(missing);
+    }
+
+    fn lacks(&self, operation: ServerOperation) -> bool {
+        self.task.0.missing().contains(operation)
+    }
+
+    /// Removes the data watches of `path`; the error `NoWatcher` if there are none.
+    pub(crate) fn remove_watches(&self, path: &ZPath) -> Answer<()> {
+        let kind = WatchKind::Data;
+        self.request(&Request::RemoveWatches { path, kind }, |body| body.empty())
     }
 
     pub(crate) fn delete(&self, path: &ZPath, version: Option<i32>) -> Answer<()> {
@@ -348,7 +379,12 @@ impl Link {
         let task = self.task.clone();
         let session_id = self.session_id();
         let sent = operations.clone();
-        let answer = self.request(&Request::Multi(&operations), move |body| {
+        let request = if self.lacks(ServerOperation::Create2) {
+            Request::MultiWithoutStats(&operations)
+        } else {
+            Request::Multi(&operations)
+        };
+        let answer = self.request(&request, move |body| {
             let results = body.transaction(&sent)?;
             Ok(results.map(|results| results.into_iter().map(applied).collect()))
         });
@@ -491,6 +527,15 @@ impl Link {
 /// What `exists` returns if the error says that there is no node.
 fn no_node<T>(error: &RequestError) -> Option<Option<T>> {
     (*error == RequestError::Code(ErrorCode::NO_NODE)).then_some(None)
+}
+
+/// The number that the server has appended to the name of a sequential node.
+fn number_of(node: &NodeSpec, created: &ZPath) -> Option<i64> {
+    if !node.mode.is_sequential() {
+        return None;
+    }
+    let number = created.as_str().strip_prefix(node.path.as_str())?;
+    number.parse().ok()
 }
 
 fn applied(result: OperationResult) -> TransactionResult {

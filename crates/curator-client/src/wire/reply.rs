@@ -109,7 +109,8 @@ pub(crate) struct Body<'a>(Reader<'a>);
 pub(crate) enum OperationResult {
     Checked,
     Created(Created),
-    /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, omit the stat (ZOOKEEPER-4026).
+    /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, omit the stat (ZOOKEEPER-4026), and so do
+    /// servers without `create2`.
     CreatedWithoutStat(ZPath),
     DataSet(Stat),
     Deleted,
@@ -148,6 +149,10 @@ impl<'a> Body<'a> {
     pub(crate) fn created(self) -> Result<Created, Malformed> {
         self.whole("the new node")
             .map(|(path, stat)| Created { path, stat })
+    }
+
+    pub(crate) fn created_without_stat(self) -> Result<ZPath, Malformed> {
+        self.whole("the path of the new node")
     }
 
     pub(crate) fn data(self) -> Result<(Vec<u8>, Stat), Malformed> {

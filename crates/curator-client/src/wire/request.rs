@@ -50,6 +50,9 @@ pub(crate) fn sasl(xid: i32, token: &[u8]) -> Vec<u8> {
 pub(crate) enum Request<'a> {
     /// `created`.
     Create(&'a NodeSpec),
+    /// `created_without_stat`. For servers without `create2`, which have neither containers nor
+    /// nodes with a time to live.
+    CreateWithoutStat(&'a NodeSpec),
     /// `empty`.
     Delete {
         path: &'a ZPath,
@@ -79,6 +82,8 @@ pub(crate) enum Request<'a> {
     Sync { path: &'a ZPath },
     /// `transaction`.
     Multi(&'a [TransactionOperation]),
+    /// `transaction`; no stats of new nodes. For servers without `create2`.
+    MultiWithoutStats(&'a [TransactionOperation]),
     /// `reads`.
     MultiRead(&'a [ReadOperation]),
     /// `watch_added`. The watch is persistent and recursive.
@@ -141,6 +146,7 @@ impl Request<'_> {
     pub(crate) fn frame(&self, xid: i32) -> Result<Vec<u8>, InvalidRequest> {
         Ok(match *self {
             Self::Create(node) => frame(xid, &create(node, 0)?),
+            Self::CreateWithoutStat(node) => frame(xid, &without_stat(create(node, 0)?)),
             Self::Delete { path, version } => frame(xid, &delete(path, version)),
             Self::GetData { path, watch } => frame(xid, &Read::GetData { path, watch }),
             Self::Exists { path, watch } => frame(xid, &Read::Exists { path, watch }),
@@ -160,7 +166,8 @@ impl Request<'_> {
                 },
             ),
             Self::Sync { path } => frame(xid, &AboutWatches::Sync { path }),
-            Self::Multi(operations) => multi(xid, operations)?,
+            Self::Multi(operations) => multi(xid, operations, |create| create)?,
+            Self::MultiWithoutStats(operations) => multi(xid, operations, without_stat)?,
             Self::MultiRead(operations) => multi_read(xid, operations),
             Self::AddWatch { path } => frame(
                 xid,
@@ -181,7 +188,12 @@ impl Request<'_> {
     }
 }
 
-fn multi(xid: i32, operations: &[TransactionOperation]) -> Result<Vec<u8>, InvalidRequest> {
+/// `adapt` is applied to each create.
+fn multi(
+    xid: i32,
+    operations: &[TransactionOperation],
+    adapt: fn(Write<'_>) -> Write<'_>,
+) -> Result<Vec<u8>, InvalidRequest> {
     let mut writer = Writer::default();
     writer.write(&RequestHeader {
         xid,
@@ -193,7 +205,7 @@ fn multi(xid: i32, operations: &[TransactionOperation]) -> Result<Vec<u8>, Inval
                 path,
                 version: version_or_any(*version),
             },
-            TransactionOperation::Create(node) => create(node, index)?,
+            TransactionOperation::Create(node) => adapt(create(node, index)?),
             TransactionOperation::SetData {
                 path,
                 data,
@@ -256,6 +268,14 @@ fn create(node: &NodeSpec, index: usize) -> Result<Write<'_>, InvalidRequest> {
         }
         _ => Write::Create2 { node: new },
     })
+}
+
+/// The create whose reply has no stat, instead of one whose reply has a stat.
+fn without_stat(write: Write<'_>) -> Write<'_> {
+    match write {
+        Write::Create2 { node } => Write::Create { node },
+        other => other,
+    }
 }
 
 fn delete(path: &ZPath, version: Option<i32>) -> Write<'_> {

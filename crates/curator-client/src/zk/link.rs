@@ -24,6 +24,7 @@ use crate::acl::Acl;
 use crate::connect_string::HostPort;
 use crate::operation::{CreateMode, NodeSpec, Stat};
 use crate::path::ZPath;
+use crate::server_operations::MissingOperations;
 use crate::transport::{Answer, ConfirmedBy};
 
 /// A connection of a session. Clones share it; dropping the last one closes the session, if the
@@ -77,12 +78,19 @@ impl Link {
         &self.task
     }
 
+    pub(crate) fn set_missing(&self, missing: MissingOperations) {
+        self.task.missing().add(missing);
+    }
+
     /// Ends the connection without closing the session.
     pub(crate) fn abandon(self) {
         self.task.abandon(self.client);
     }
 
-    pub(crate) fn create(&self, node: &NodeSpec) -> Answer<(Stat, Option<i64>)> {
+    pub(crate) fn create(
+        &self,
+        node: &NodeSpec,
+    ) -> Answer<crate::error::Result<(Stat, Option<i64>)>> {
         let client = self.client.clone();
         let node = node.clone();
         start(async move {
@@ -91,10 +99,10 @@ impl Link {
             let (stat, sequence) = client
                 .create(node.path.as_str(), &node.data, &options)
                 .await?;
-            Ok((
+            Ok(Ok((
                 from_stat(stat),
                 node.mode.is_sequential().then(|| sequence.into_i64()),
-            ))
+            )))
         })
     }
 
@@ -148,6 +156,19 @@ impl Link {
         answer
             .map_ok(|(children, watch)| (children, watch.into()))
             .boxed()
+    }
+
+    /// Sets a watch on the existence of a node, and removes it: `zookeeper-client` removes only
+    /// watches that are set. The second request is sent when the answer is polled after the reply
+    /// to the first.
+    pub(crate) fn remove_watches(&self, path: &ZPath) -> Answer<()> {
+        let client = self.client.clone();
+        let path = path.clone();
+        start(async move {
+            let (_, watcher) = client.check_and_watch_stat(path.as_str()).await?;
+            #[expect(deprecated, reason = "a drop does not report the reply")]
+            watcher.remove().await
+        })
     }
 
     /// Sends `request`, which sets a watch. `unfired.rs` explains when it must wait first.

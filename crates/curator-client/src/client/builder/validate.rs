@@ -88,6 +88,7 @@ impl CuratorClientBuilder {
             operation_timeout: self.operation_timeout,
             max_request_size: self.max_request_size,
             max_requests_in_flight: self.max_requests_in_flight,
+            server_operations: Arc::default(),
         });
         Ok(ValidOptions {
             options,

@@ -1,0 +1,104 @@
+//! Asks a server for an operation that it may lack: sends a request that changes nothing, and
+//! observes whether a reply arrives.
+//!
+//! The request may end the session, so the session must be used for nothing else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{FutureExt as _, TryFutureExt as _};
+
+use super::Session;
+use crate::acl::{Acl, AuthId, Permission};
+use crate::link::Link;
+use crate::operation::{CreateMode, NodeSpec, ReadOperation};
+use crate::path::ZPath;
+use crate::server_operations::{Finding, ServerOperation};
+use crate::transport::{Answer, ErrorCode, RequestError};
+
+/// The node in the requests. It is never created: its parent does not exist.
+const NODE: &str = "/curator-client-asks-what-is-missing/node";
+
+/// The time to live in the request for a node with one.
+const TIME_TO_LIVE: Duration = Duration::from_secs(1);
+
+impl Session {
+    /// Asks the server for `operation`. Completes when the server has replied to this request or to
+    /// a later one, or when the connection has ended.
+    ///
+    /// # Errors
+    ///
+    /// The reply shows nothing: the server has ended the session, or is overloaded.
+    ///
+    /// # Cancel safety
+    ///
+    /// The session must not be used again for another question: the reply may arrive later.
+    pub(crate) async fn ask(&self, operation: ServerOperation) -> Result<Finding, RequestError> {
+        let Some(link) = self.link() else {
+            return Ok(Finding::Ended);
+        };
+        let node =
+            ZPath::on_server(NODE).map_err(|error| RequestError::Invalid(error.to_string()))?;
+        let task = link.task();
+        let (asked, later) = link.together(|| {
+            let asked = self.request(&link, operation, &node);
+            (asked, link.exists(&node))
+        });
+        let skipped = async {
+            // `zookeeper-client` sends the request to remove a watch only after the reply to the
+            // request that sets it, which is before the reply to the first of these.
+            if later.await.is_err() || link.exists(&node).await.is_err() {
+                // The connection has ended, or is about to.
+                task.ended().await;
+                Finding::Ended
+            } else {
+                Finding::Skipped
+            }
+        };
+        tokio::select! {
+            biased;
+            asked = asked => match asked {
+                Ok(()) => Ok(Finding::Replied),
+                Err(RequestError::Code(ErrorCode::UNIMPLEMENTED)) => Ok(Finding::Refused),
+                Err(error) if error.is_leader_reply() => Ok(Finding::Replied),
+                // With `Transport::Native`, a request that sets a watch is lost as soon as a later
+                // one is answered.
+                Err(RequestError::Lost(_)) if link.end().is_none() => Ok(Finding::Skipped),
+                Err(_) if link.end().is_some() => Ok(Finding::Ended),
+                Err(error) => Err(error),
+            },
+            finding = skipped => Ok(finding),
+        }
+    }
+
+    /// Sends a request that needs `operation`.
+    fn request(&self, link: &Link, operation: ServerOperation, node: &ZPath) -> Answer<()> {
+        let create = |mode| {
+            let node = NodeSpec {
+                path: node.clone(),
+                data: Arc::from([]),
+                mode,
+                acl: Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]),
+            };
+            link.create(&node).map_ok(drop).boxed()
+        };
+        match operation {
+            ServerOperation::Create2 => create(CreateMode::Ephemeral),
+            ServerOperation::CreateContainer => create(CreateMode::Container),
+            ServerOperation::CreateTtl => create(CreateMode::PersistentWithTtl(TIME_TO_LIVE)),
+            ServerOperation::MultiRead => link
+                .read_all(vec![ReadOperation::Data(node.clone())])
+                .map_ok(drop)
+                .boxed(),
+            ServerOperation::RemoveWatches => link.remove_watches(node),
+            ServerOperation::AddWatch => link
+                .watch_recursive(
+                    node,
+                    #[cfg(feature = "zookeeper-client")]
+                    &self.inner.removals,
+                )
+                .map_ok(drop)
+                .boxed(),
+        }
+    }
+}
