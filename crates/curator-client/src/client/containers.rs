@@ -180,7 +180,7 @@ fn transact_with_containers(
     async move {
         let mut result = sent.await;
         // A server of ZooKeeper that is too old. The containers of the caller are not replaced.
-        if is_unimplemented(&result) && all[..count].iter().any(is_container) {
+        if is_unimplemented(&result) && all[..count].iter().any(creates_container) {
             all[..count].iter_mut().for_each(make_persistent);
             result = session.transact(all.clone()).await;
         }
@@ -276,7 +276,7 @@ fn is_unimplemented<T>(result: &Result<T>) -> bool {
     }
 }
 
-fn is_container(operation: &TransactionOperation) -> bool {
+fn creates_container(operation: &TransactionOperation) -> bool {
     matches!(
         operation,
         TransactionOperation::Create(NodeSpec {
