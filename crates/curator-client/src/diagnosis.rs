@@ -50,6 +50,9 @@ enum Problem {
     Overdue(&'static str, Duration),
     /// The server has accepted the connection, and then closed it.
     Ended,
+    /// The server has replied that it grants no session now.
+    #[cfg(feature = "native")]
+    NotReady,
     /// The server's reply to the handshake cannot be read.
     #[cfg(feature = "native")]
     Malformed(String),
@@ -87,6 +90,10 @@ impl fmt::Display for Problem {
             Self::Unauthenticated => f.write_str(
                 "connected, but the handshake was not completed (the server may be starting, without a quorum, or at its \
                  limit of connections; or SASL has failed on this side: the log of zookeeper_client has the reason)",
+            ),
+            #[cfg(feature = "native")]
+            Self::NotReady => f.write_str(
+                "connected, but the server is not ready: it grants no sessions (it may be starting, or without a leader)",
             ),
             #[cfg(feature = "native")]
             Self::Malformed(problem) => write!(f, "connected, but its reply to the handshake cannot be read ({problem})"),
@@ -280,6 +287,12 @@ impl<'a> Diagnosis<'a> {
     #[cfg(all(feature = "native", feature = "tls"))]
     pub(crate) fn tls(&self, index: usize, problem: TlsProblem) {
         self.note(index, Problem::Tls(problem));
+    }
+
+    /// Records that a server has replied that it grants no session now.
+    #[cfg(feature = "native")]
+    pub(crate) fn not_ready(&self, index: usize) {
+        self.note(index, Problem::NotReady);
     }
 
     /// Records that a server's reply to the handshake cannot be read.

@@ -37,7 +37,8 @@ pub enum Outcome {
 #[non_exhaustive]
 pub enum SessionEnd {
     /// The server reported that the session has expired, or that it was closed; or it opened
-    /// another session when the client resumed this one.
+    /// another session when the client resumed this one; or the connection broke, and the server
+    /// [ends sessions with their connections](ServerOperation::ResumeSession).
     Expired,
     /// The session was not confirmed in time: from now on a server may expire it, so it counts as
     /// lost. See [`SessionLease`](crate::SessionLease).

@@ -21,7 +21,7 @@ use crate::time::ClockInstant;
 
 /// An operation of ZooKeeper's protocol that not all servers have.
 ///
-/// `Display` shows the name of ZooKeeper's op code.
+/// `Display` shows the name of ZooKeeper's op code, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerOperation {
@@ -39,17 +39,22 @@ pub enum ServerOperation {
     RemoveWatches,
     /// Sets a recursive watch, which caches need.
     AddWatch,
+    /// Continues a session over another connection. Without it, a session ends with its connection:
+    /// the client reports a session as lost as soon as its connection is.
+    ResumeSession,
 }
 
 impl ServerOperation {
-    /// In the order in which a server is asked: a recursive watch that is set must be removed.
-    const ALL: [Self; 6] = [
+    /// In the order in which a server is asked: a recursive watch that is set must be removed, and a
+    /// resume ends the session's connection.
+    const ALL: [Self; 7] = [
         Self::Create2,
         Self::CreateContainer,
         Self::CreateTtl,
         Self::MultiRead,
         Self::RemoveWatches,
         Self::AddWatch,
+        Self::ResumeSession,
     ];
 
     /// The operation that creates a node of this kind.
@@ -87,6 +92,7 @@ impl ServerOperation {
             Self::AddWatch => {
                 "recursive watches need ZooKeeper 3.6 or newer, or a ClickHouse Keeper that has them"
             }
+            Self::ResumeSession => "ClickHouse Keeper ends a session with its connection",
         }
     }
 
@@ -111,6 +117,7 @@ impl fmt::Display for ServerOperation {
             Self::MultiRead => "multiRead",
             Self::RemoveWatches => "removeWatches",
             Self::AddWatch => "addWatch",
+            Self::ResumeSession => "the resume of sessions",
         })
     }
 }

@@ -11,9 +11,10 @@ use crate::connect_string::HostPort;
 use crate::diagnosis::Diagnosis;
 use crate::error::SessionEnd;
 use crate::options::SessionOptions;
-use crate::server_operations::{ServerOperation, may_ignore_requests};
+use crate::server_operations::{Finding, ServerOperation, may_ignore_requests};
 use crate::session::{OpenFailure, Session};
 use crate::time::Deadline;
+use crate::transport::Granted;
 
 impl Supervisor {
     /// Records in `session`, which was just opened on `server`, which operations the server lacks.
@@ -56,10 +57,14 @@ impl Supervisor {
                 Some(session) => session,
                 None => self.open_to_ask(&options).await?,
             };
-            let finding = session
-                .ask(operation)
-                .await
-                .map_err(|error| OpenFailure::unanswered_question(server, operation, &error))?;
+            let finding = if operation == ServerOperation::ResumeSession {
+                self.ask_to_resume(&session, &options).await?
+            } else {
+                session
+                    .ask(operation)
+                    .await
+                    .map_err(|error| OpenFailure::unanswered_question(server, operation, &error))?
+            };
             operations.found(server, operation, finding);
             if session.link().is_some_and(|link| link.end().is_none()) {
                 asking = Some(session);
@@ -70,6 +75,39 @@ impl Supervisor {
             close_session(options, self.timer.clone(), link, limit).await;
         }
         Ok(())
+    }
+
+    /// Ends the connection of a session, and resumes the session over another one. A server may
+    /// open another session instead, as ClickHouse Keeper does.
+    async fn ask_to_resume(
+        &self,
+        session: &Session,
+        options: &Arc<SessionOptions>,
+    ) -> Result<Finding, OpenFailure> {
+        let Some(link) = session.finish(SessionEnd::Closed) else {
+            return Ok(Finding::Ended);
+        };
+        let key = link.session_key();
+        let limit = link.session_timeout();
+        link.abandon();
+        let unreported = |_: &str| {};
+        let diagnosis = Diagnosis::new(options, &unreported);
+        let granted = Granted::unused();
+        let resumed = key
+            .resume(options, &self.timer, limit, &diagnosis, &granted)
+            .await;
+        let link = match resumed {
+            Ok((link, _)) => link,
+            Err(failure) if failure.end_of_session().is_some() => return Ok(Finding::Refused),
+            Err(failure) => return Err(failure.into()),
+        };
+        let is_same = link.session_id() == key.session_id();
+        close_session(Arc::clone(options), self.timer.clone(), link, limit).await;
+        Ok(if is_same {
+            Finding::Replied
+        } else {
+            Finding::Refused
+        })
     }
 
     /// Opens a session that is used for nothing else than questions.

@@ -26,6 +26,8 @@ const MOST_TOKENS: i32 = 8;
 pub(super) enum HandshakeFailure {
     /// The server has given a reply that the other servers would give too.
     Answered(RequestError),
+    /// The server grants no session now.
+    NotReady,
     /// The reply cannot be read.
     Unreadable(String),
     Ended(io::Error),

@@ -12,7 +12,7 @@ use super::handshake::{
     send_first_token,
 };
 use super::link::{Link, SessionKey};
-use super::reply::connect_response;
+use super::reply::{connect_response, is_rejection};
 use super::route::{EndedBy, Route, Socket, secure};
 use super::sasl::{Exchange, SaslFailure};
 use crate::codec::ConnectRequest;
@@ -201,7 +201,11 @@ impl Opening<'_> {
                 None => send_credentials(socket, credentials),
             }
         });
-        let Some(session) = connect_response(&receive(socket).await?)? else {
+        let reply = receive(socket).await?;
+        if is_rejection(&reply) {
+            return Err(HandshakeFailure::NotReady);
+        }
+        let Some(session) = connect_response(&reply)? else {
             return Err(HandshakeFailure::Answered(RequestError::Code(
                 ErrorCode::SESSION_EXPIRED,
             )));
@@ -262,6 +266,7 @@ fn record(
         HandshakeFailure::Sasl(SaslFailure::Unauthenticated(problem)) => {
             return Failed::Unauthenticated(problem);
         }
+        HandshakeFailure::NotReady => pass.diagnosis.not_ready(index),
         HandshakeFailure::Unreadable(problem) => pass.diagnosis.malformed(index, problem),
         HandshakeFailure::Sasl(SaslFailure::Failed(problem)) => {
             pass.diagnosis.sasl_failed(index, problem);

@@ -45,6 +45,18 @@ impl fmt::Debug for Granted {
     }
 }
 
+/// The version of the protocol in the first frame of a ClickHouse Keeper or `RaftKeeper` that grants
+/// no session, for example because it has no leader.
+const REJECTED: i32 = 42;
+
+/// Whether the first frame of a connection says that the server grants no session now. It does not
+/// say that a session has ended.
+pub(crate) fn is_rejection(frame: &[u8]) -> bool {
+    Reader::new(frame)
+        .read::<i32>("a version of the protocol")
+        .is_ok_and(|version| version == REJECTED)
+}
+
 /// Decodes the first frame of a connection. `None` if the requested session has expired, or is not
 /// the client's.
 pub(crate) fn connect_response(frame: &[u8]) -> Result<Option<Granted>, Malformed> {
