@@ -3,6 +3,7 @@
 //!
 //! The request may end the session, so the session must be used for nothing else.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,14 @@ use crate::transport::{Answer, ErrorCode, RequestError};
 
 /// The node in the requests. It is never created: its parent does not exist.
 const NODE: &str = "/curator-client-asks-what-is-missing/node";
+
+/// Whether a server has replied to the request.
+fn has_reply<T>(answer: &Result<T, RequestError>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(error) => error.is_reply(),
+    }
+}
 
 /// The time to live in the request for a node with one.
 const TIME_TO_LIVE: Duration = Duration::from_secs(1);
@@ -44,30 +53,29 @@ impl Session {
             let asked = self.request(&link, operation, &node);
             (asked, link.exists(&node))
         });
-        let skipped = async {
+        let mut skipped = pin!(async {
             // `zookeeper-client` sends the request to remove a watch only after the reply to the
             // request that sets it, which is before the reply to the first of these.
-            if later.await.is_err() || link.exists(&node).await.is_err() {
-                // The connection has ended, or is about to.
+            if has_reply(&later.await) && has_reply(&link.exists(&node).await) {
+                Finding::Skipped
+            } else {
                 task.ended().await;
                 Finding::Ended
-            } else {
-                Finding::Skipped
             }
-        };
-        tokio::select! {
+        });
+        let answer = tokio::select! {
             biased;
-            asked = asked => match asked {
-                Ok(()) => Ok(Finding::Replied),
-                Err(RequestError::Code(ErrorCode::UNIMPLEMENTED)) => Ok(Finding::Refused),
-                Err(error) if error.is_leader_reply() => Ok(Finding::Replied),
-                // With `Transport::Native`, a request that sets a watch is lost as soon as a later
-                // one is answered.
-                Err(RequestError::Lost(_)) if link.end().is_none() => Ok(Finding::Skipped),
-                Err(_) if link.end().is_some() => Ok(Finding::Ended),
-                Err(error) => Err(error),
-            },
-            finding = skipped => Ok(finding),
+            answer = asked => answer,
+            finding = &mut skipped => return Ok(finding),
+        };
+        match answer {
+            Ok(()) => Ok(Finding::Replied),
+            Err(RequestError::Code(ErrorCode::UNIMPLEMENTED)) => Ok(Finding::Refused),
+            Err(error) if error.is_leader_reply() => Ok(Finding::Replied),
+            Err(error @ RequestError::Code(_)) => Err(error),
+            // Either the connection has ended, or, with `Transport::Native`, the reply to a later
+            // request has arrived.
+            Err(_) => Ok(skipped.await),
         }
     }
 

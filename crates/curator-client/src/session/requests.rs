@@ -389,7 +389,7 @@ impl Session {
     }
 
     /// The error of a request that was not sent, because the server lacks `missing`.
-    fn unimplemented(
+    pub(super) fn unimplemented(
         &self,
         operation: &'static str,
         path: &ZPath,

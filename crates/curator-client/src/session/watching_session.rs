@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::link::RecursiveWatch;
 use crate::operation::{ReadOperation, ReadResult, TransactionOperation};
 use crate::path::ZPath;
+use crate::server_operations::ServerOperation;
 
 /// The session of a [`WatchingClient`](crate::WatchingClient). Clones are handles to the same
 /// session.
@@ -17,21 +18,25 @@ pub struct WatchingSession {
     session: Session,
 }
 
+/// The name of the request for a watch in errors.
+const WATCH: &str = "watch the tree at";
+
 impl WatchingSession {
     pub(crate) fn new(session: Session) -> Self {
         Self { session }
     }
 
     /// Sets a watch on a node and everything below it; the node need not exist. First waits until
-    /// no other watch of the session is being set or removed. Needs ZooKeeper 3.6 or newer.
+    /// no other watch of the session is being set or removed. Needs a server with
+    /// [`addWatch`](ServerOperation::AddWatch).
     ///
     /// Sends one request, and one more before it if a watch was removed since the last confirmed
     /// request.
     ///
     /// # Errors
     ///
-    /// [`Unimplemented`](crate::Error::Unimplemented) when the server has no recursive watches;
-    /// errors of the connection.
+    /// [`Unimplemented`](crate::Error::Unimplemented) when the server has no recursive watches, in
+    /// which case nothing may have been sent; errors of the connection.
     ///
     /// # Cancel safety
     ///
@@ -39,6 +44,15 @@ impl WatchingSession {
     /// [`remove_dropped_watches`](Self::remove_dropped_watches) removes it, and so does the next
     /// call that sets a watch, before it sets its own.
     pub async fn watch_recursive(&self, path: &ZPath) -> Result<RecursiveWatch> {
+        let needed = ServerOperation::AddWatch;
+        if self.session.lacks(needed) {
+            return Err(self.session.unimplemented(WATCH, path, needed));
+        }
+        let watch = self.set(path).await;
+        watch.map_err(|error| self.session.lacking(needed, error))
+    }
+
+    async fn set(&self, path: &ZPath) -> Result<RecursiveWatch> {
         #[cfg(feature = "zookeeper-client")]
         {
             let removals = &self.session.inner.removals;
@@ -46,9 +60,7 @@ impl WatchingSession {
             permit.settle(|| self.sync(path)).await?;
             let watch = self
                 .session
-                .send("watch the tree at", path, |link| {
-                    link.watch_recursive(path, removals)
-                })
+                .send(WATCH, path, |link| link.watch_recursive(path, removals))
                 .await;
             if matches!(watch, Err(Error::OperationTimeout { .. })) {
                 removals.abandon_requests();
@@ -57,7 +69,7 @@ impl WatchingSession {
         }
         #[cfg(not(feature = "zookeeper-client"))]
         self.session
-            .send("watch the tree at", path, |link| link.watch_recursive(path))
+            .send(WATCH, path, |link| link.watch_recursive(path))
             .await
     }
 

@@ -1,5 +1,6 @@
-//! Locks and caches on old servers, which the embedded server imitates: these tests need no
-//! installed release of ZooKeeper.
+//! Locks and caches on old servers and other dialects, which the embedded server imitates: these
+//! tests need no installed release of ZooKeeper.
 
 mod cache_watches;
+mod dialects;
 mod old_server;

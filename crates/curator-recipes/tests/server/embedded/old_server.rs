@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use curator_recipes::client::{self, CuratorClient};
 use curator_recipes::{
-    Error, FencingToken, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2,
-    LockGuard, SemaphoreLease,
+    FencingToken, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, LockGuard,
+    SemaphoreLease,
 };
 use curator_test::{EmbeddedServer, FaultProxy, OpCode};
 
@@ -126,41 +126,23 @@ async fn a_lost_exists_request_leaves_one_holder_and_a_free_lock_after_its_relea
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn before_3_6_locks_that_need_multi_read_fail_with_an_error_that_names_it_and_leave_nothing()
-{
+async fn before_3_6_locks_read_one_by_one_after_the_server_has_refused_multi_read_once() {
     let server = EmbeddedServer::builder()
         .stats_in_transactions(false)
         .multi_read(false)
         .start()
         .unwrap();
     let client = connect(&server.connect_string()).await;
+    let session = client.session().await.unwrap().id();
     for kind in KINDS {
-        let error = soon(lock(kind, &client).acquire()).await.unwrap_err();
-        let name = kind.name();
-        let Error::Client(cause @ client::Error::Unimplemented { .. }) = &error else {
-            panic!("{name}: {error}")
-        };
-        let text = cause.to_string();
-        assert!(
-            text.contains("multiRead") && text.contains("ZooKeeper 3.6"),
-            "{name}: {text}"
-        );
-        assert!(
-            !cause.is_retryable() && cause.outcome() == client::Outcome::NotApplied,
-            "{name}"
-        );
-        soon(client.janitor().idle()).await;
+        let guard = soon(lock(kind, &client).acquire())
+            .await
+            .unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
+        checked_token(&client, &guard).await;
+        guard.release().await.unwrap();
     }
-    for dir in KINDS
-        .iter()
-        .flat_map(|kind| kind.dirs(&format!("/{kind:?}")))
-    {
-        assert_eq!(
-            client.get_children(&*dir).await.unwrap_or_default(),
-            [""; 0],
-            "{dir}"
-        );
-    }
+    assert_eq!(server.requests().get(&OpCode::MultiRead), Some(&1));
+    assert_eq!(client.session().await.unwrap().id(), session);
     // The other locks do not need `multiRead`.
     let lock = InterProcessReadWriteLock::new(&client, "/read-write").unwrap();
     let writing = soon(lock.write().acquire()).await.unwrap();

@@ -1,0 +1,469 @@
+//! Servers that lack operations of ZooKeeper: none of their sessions ends because of a request that
+//! they do not know, and what they lack is reported with their name.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use curator_client::{
+    CreateMode, CuratorClient, Error, NodeSpec, Outcome, ReadOperation, ReadResult,
+    ServerOperation, Session, SessionEnd, TransactionOperation, TransactionResult, ZPath,
+};
+use curator_test::{Dialect, EmbeddedServer, FaultProxy, OpCode, Simulation};
+
+use crate::support::{builder, cause_of_failure, is_native, once, reconnect, refusal, soon, until};
+
+const OPERATIONS: [ServerOperation; 7] = [
+    ServerOperation::Create2,
+    ServerOperation::CreateContainer,
+    ServerOperation::CreateTtl,
+    ServerOperation::MultiRead,
+    ServerOperation::RemoveWatches,
+    ServerOperation::AddWatch,
+    ServerOperation::ResumeSession,
+];
+
+/// The dialects of servers other than ZooKeeper.
+const FOREIGN: [Dialect; 4] = [
+    Dialect::ClickHouseKeeper25_8,
+    Dialect::ClickHouseKeeper26_3,
+    Dialect::ClickHouseKeeper26_9,
+    Dialect::RaftKeeper2_3,
+];
+
+fn missing(dialect: Dialect) -> Vec<ServerOperation> {
+    use ServerOperation::{
+        AddWatch, Create2, CreateContainer, CreateTtl, RemoveWatches, ResumeSession,
+    };
+    match dialect {
+        Dialect::ClickHouseKeeper25_8 => vec![
+            Create2,
+            CreateContainer,
+            CreateTtl,
+            RemoveWatches,
+            AddWatch,
+            ResumeSession,
+        ],
+        Dialect::ClickHouseKeeper26_3 => vec![CreateContainer, CreateTtl, ResumeSession],
+        Dialect::ClickHouseKeeper26_9 => vec![CreateTtl, ResumeSession],
+        Dialect::RaftKeeper2_3 => {
+            vec![Create2, CreateContainer, CreateTtl, RemoveWatches, AddWatch]
+        }
+        // A server of ZooKeeper is not asked.
+        _ => Vec::new(),
+    }
+}
+
+fn server(dialect: Dialect) -> EmbeddedServer {
+    EmbeddedServer::builder().dialect(dialect).start().unwrap()
+}
+
+/// Whether clients of this test program can use such a server.
+fn is_usable(dialect: Dialect) -> bool {
+    is_native() || !missing(dialect).contains(&ServerOperation::Create2)
+}
+
+async fn connect(connect_string: &str) -> CuratorClient {
+    soon(builder(connect_string).connect()).await.unwrap()
+}
+
+fn path(text: &str) -> ZPath {
+    ZPath::on_server(text).unwrap()
+}
+
+fn node(client: &CuratorClient, text: &str, mode: CreateMode) -> NodeSpec {
+    NodeSpec {
+        path: path(text),
+        data: b"data".as_slice().into(),
+        mode,
+        acl: client.default_acl().clone(),
+    }
+}
+
+/// Checks an error about an operation that the server lacks.
+#[track_caller]
+fn assert_names(error: &Error, operation: ServerOperation, server: &EmbeddedServer) {
+    let Error::Unimplemented {
+        missing,
+        server: named,
+        ..
+    } = error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!(*missing, Some(operation));
+    assert_eq!(named.as_ref().unwrap().to_string(), server.connect_string());
+    let text = error.to_string();
+    assert!(text.contains(&operation.to_string()), "{text}");
+    assert!(!error.is_retryable());
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+}
+
+/// Creates nodes of a kind that the server may lack, alone and in a transaction.
+async fn create_special(
+    client: &CuratorClient,
+    session: &Session,
+    server: &EmbeddedServer,
+    mode: CreateMode,
+    operation: ServerOperation,
+) {
+    let alone = session.create(&node(client, "/special", mode)).await;
+    let together = session
+        .transact(vec![
+            TransactionOperation::Create(node(client, "/plain", CreateMode::Persistent)),
+            TransactionOperation::Create(node(client, "/special-too", mode)),
+        ])
+        .await;
+    if session.lacks(operation) {
+        assert_names(&alone.unwrap_err(), operation, server);
+        let Error::TransactionFailed { index: 1, cause } = together.unwrap_err() else {
+            panic!("{operation}")
+        };
+        assert_names(&cause, operation, server);
+        assert_eq!(session.exists(&path("/plain")).await.unwrap(), None);
+    } else {
+        alone.unwrap();
+        together.unwrap();
+        for created in ["/special", "/special-too", "/plain"] {
+            session.delete(&path(created), None).await.unwrap();
+        }
+    }
+}
+
+// Runs in real time, like the tests below: each transport has its own way to send these requests.
+#[tokio::test]
+async fn on_each_dialect_every_request_succeeds_or_names_what_the_server_lacks() {
+    for dialect in Dialect::ALL
+        .into_iter()
+        .filter(|dialect| is_usable(*dialect))
+    {
+        let server = server(dialect);
+        let client = connect(&server.connect_string()).await;
+        let session = client.session().await.unwrap();
+        for operation in OPERATIONS {
+            assert_eq!(
+                session.lacks(operation),
+                missing(dialect).contains(&operation),
+                "{dialect}, {operation}"
+            );
+        }
+        let kept = session
+            .create(&node(&client, "/kept", CreateMode::Persistent))
+            .await
+            .unwrap();
+        let numbered = node(&client, "/kept/n-", CreateMode::EphemeralSequential);
+        let first = session.create(&numbered).await.unwrap();
+        let second = session
+            .transact(vec![TransactionOperation::Create(numbered)])
+            .await
+            .unwrap();
+        let [TransactionResult::Created(second)] = &*second else {
+            panic!("{dialect}: {second:?}")
+        };
+        assert_eq!(
+            (first.path.as_str(), second.path.as_str()),
+            ("/kept/n-0000000000", "/kept/n-0000000001"),
+            "{dialect}"
+        );
+        for created in [&kept, &first, second] {
+            let found = session.exists(&created.path).await.unwrap().unwrap();
+            assert_eq!(
+                (created.stat.czxid, created.stat.ephemeral_owner),
+                (found.czxid, found.ephemeral_owner),
+                "{dialect}"
+            );
+        }
+        assert_eq!(first.stat.ephemeral_owner, session.id(), "{dialect}");
+        create_special(
+            &client,
+            &session,
+            &server,
+            CreateMode::Container,
+            ServerOperation::CreateContainer,
+        )
+        .await;
+        let ttl = CreateMode::PersistentWithTtl(Duration::from_secs(1_000));
+        create_special(&client, &session, &server, ttl, ServerOperation::CreateTtl).await;
+        // ZooKeeper 3.5 closes the connection once, and the session continues.
+        until(async || {
+            let reads = ["/kept", "/absent"].map(|name| ReadOperation::Data(path(name)));
+            match client.session().await.unwrap().read_all(reads.into()).await {
+                Ok(results) => {
+                    assert!(
+                        matches!(
+                            &*results,
+                            [Ok(ReadResult::Data { data, .. }), Err(Error::NoNode { .. })]
+                                if data == b"data"
+                        ),
+                        "{dialect}: {results:?}"
+                    );
+                    true
+                }
+                Err(error) => {
+                    assert_eq!(dialect, Dialect::ZooKeeper3_5, "{error}");
+                    assert!(error.is_retryable(), "{error}");
+                    false
+                }
+            }
+        })
+        .await;
+        assert!(session.is_valid(), "{dialect}");
+        assert_eq!(
+            client.session().await.unwrap().id(),
+            session.id(),
+            "{dialect}"
+        );
+        client.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_recursive_watch_is_set_or_the_error_names_the_server_and_add_watch() {
+    for dialect in Dialect::ALL
+        .into_iter()
+        .filter(|dialect| is_usable(*dialect))
+    {
+        let server = server(dialect);
+        let client = connect(&server.connect_string()).await;
+        let watching = soon(client.watching_client().unwrap().session())
+            .await
+            .unwrap();
+        let watch = watching.watch_recursive(&path("/watched")).await;
+        let is_missing = missing(dialect).contains(&ServerOperation::AddWatch);
+        if is_missing || dialect == Dialect::ZooKeeper3_5 {
+            let error = watch.map(drop).unwrap_err();
+            assert_names(&error, ServerOperation::AddWatch, &server);
+        } else {
+            assert!(
+                watch
+                    .unwrap_or_else(|error| panic!("{dialect}: {error}"))
+                    .is_alive()
+            );
+        }
+        client.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn without_create2_zookeeper_client_is_refused_and_the_error_names_the_other_transport() {
+    for dialect in FOREIGN.into_iter().filter(|dialect| !is_usable(*dialect)) {
+        let server = server(dialect);
+        let error = refusal(builder(server.connect_string())).await;
+        assert!(matches!(error, Error::ConnectRefused { .. }), "{error}");
+        let text = error.to_string();
+        for part in [&*server.connect_string(), "create2", "Transport::Native"] {
+            assert!(text.contains(part), "{text}");
+        }
+        until(async || server.session_ids().is_empty()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_watch_that_is_dropped_does_not_end_the_session() {
+    for dialect in FOREIGN.into_iter().filter(|dialect| is_usable(*dialect)) {
+        let server = server(dialect);
+        let client = connect(&server.connect_string()).await;
+        let session = client.session().await.unwrap();
+        server.reset_counts();
+        let a = path("/a");
+        session
+            .create(&node(&client, "/a", CreateMode::Persistent))
+            .await
+            .unwrap();
+        let dropped = session.watch_data(&a).await.unwrap().2;
+        drop(dropped);
+        drop(session.watch_children(&a));
+        // The watch on the same node fires, although another one was dropped before.
+        let mut kept = session.watch_data(&a).await.unwrap().2;
+        session.set_data(&a, b"changed", None).await.unwrap();
+        assert_eq!(
+            soon(kept.fired()).await,
+            curator_client::WatchEvent::DataChanged,
+            "{dialect}"
+        );
+        assert!(session.is_valid(), "{dialect}");
+        assert_eq!(server.session_ids(), [session.id()], "{dialect}");
+        let removes = server.requests().contains_key(&OpCode::RemoveWatches);
+        assert!(
+            !(removes && session.lacks(ServerOperation::RemoveWatches)),
+            "{dialect}"
+        );
+    }
+}
+
+/// The kinds of requests that are questions, and those that follow each question.
+const ASKED: [OpCode; 8] = [
+    OpCode::Create2,
+    OpCode::CreateContainer,
+    OpCode::CreateTtl,
+    OpCode::MultiRead,
+    OpCode::RemoveWatches,
+    OpCode::AddWatch,
+    OpCode::Exists,
+    OpCode::CloseSession,
+];
+
+/// The requests that only questions need, at the start of a client.
+fn questions(simulation: &Simulation) -> BTreeMap<OpCode, u64> {
+    let mut requests = simulation.requests();
+    for op in [OpCode::CreateSession, OpCode::Sync, OpCode::Ping] {
+        requests.remove(&op);
+    }
+    requests
+}
+
+async fn simulated(dialect: Dialect) -> (Simulation, CuratorClient) {
+    let simulation = Simulation::builder().dialect(dialect).start();
+    let client = CuratorClient::builder(simulation.connect_string());
+    let client = client.connect().await.unwrap();
+    (simulation, client)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_of_zookeeper_is_not_asked() {
+    for dialect in Dialect::ALL {
+        let (simulation, client) = simulated(dialect).await;
+        let is_asked = FOREIGN.contains(&dialect);
+        let questions = questions(&simulation);
+        assert_eq!(
+            questions.contains_key(&OpCode::Create2),
+            is_asked,
+            "{dialect}"
+        );
+        if !is_asked {
+            let requests = simulation.requests();
+            assert_eq!(requests[&OpCode::CreateSession], 1, "{dialect}");
+            for op in ASKED {
+                assert!(!questions.contains_key(&op), "{dialect}: {questions:?}");
+            }
+        }
+        client.close().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_questions_leave_no_session_no_node_and_no_watch_on_the_server() {
+    for dialect in FOREIGN {
+        let simulation = Simulation::builder().dialect(dialect).start();
+        let before: Vec<_> = simulation.nodes().into_keys().collect();
+        let client = CuratorClient::builder(simulation.connect_string());
+        let client = client.connect().await.unwrap();
+        let session = client.session().await.unwrap();
+        assert_eq!(simulation.session_ids(), [session.id()], "{dialect}");
+        let after: Vec<_> = simulation.nodes().into_keys().collect();
+        assert_eq!(before, after, "{dialect}");
+        assert_eq!(simulation.watch_count(), 0, "{dialect}");
+        client.close().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_breaks_once_during_a_question_proves_nothing() {
+    let simulation = Simulation::builder()
+        .dialect(Dialect::ClickHouseKeeper26_9)
+        .start();
+    simulation.cut_before_reply(|request| request.op() == OpCode::MultiRead);
+    let client = CuratorClient::builder(simulation.connect_string());
+    let client = client.connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    assert_eq!(questions(&simulation).get(&OpCode::MultiRead), Some(&2));
+    assert!(!session.lacks(ServerOperation::MultiRead));
+    assert!(session.lacks(ServerOperation::CreateTtl));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_session_asks_only_for_what_the_server_had_until_ten_minutes_have_passed() {
+    let (simulation, client) = simulated(Dialect::ClickHouseKeeper26_9).await;
+    let mut asked = questions(&simulation);
+    let mut next_session = async || {
+        let session = client.session().await.unwrap();
+        simulation.main().cut();
+        assert_eq!(session.ended().await, SessionEnd::Expired);
+        client
+            .wait_connected(Duration::from_secs(60))
+            .await
+            .unwrap();
+        let before = std::mem::replace(&mut asked, questions(&simulation));
+        let times = |op| asked[&op] - before[&op];
+        [OpCode::CreateTtl, OpCode::AddWatch].map(times)
+    };
+    assert_eq!(next_session().await, [0, 1]);
+    tokio::time::sleep(Duration::from_secs(601)).await;
+    assert_eq!(next_session().await, [2, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_session_timeout_is_the_granted_one() {
+    for dialect in FOREIGN {
+        let simulation = Simulation::builder().dialect(dialect).start();
+        let client = CuratorClient::builder(simulation.connect_string())
+            .session_timeout(Duration::from_secs(4));
+        let client = client.connect().await.unwrap();
+        let session = client.session().await.unwrap();
+        assert_eq!(session.timeout(), Duration::from_secs(10), "{dialect}");
+        assert!(
+            session.lease().remaining() > Duration::from_secs(6),
+            "{dialect}"
+        );
+        client.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_connection_only_where_the_server_ends_it() {
+    for dialect in FOREIGN.into_iter().filter(|dialect| is_usable(*dialect)) {
+        let server = server(dialect);
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        let client = connect(&proxy.connect_string()).await;
+        let session = client.session().await.unwrap();
+        if session.lacks(ServerOperation::ResumeSession) {
+            // No server can be reached, so only the end of the connection can be the reason.
+            proxy.refuse(true).unwrap();
+            proxy.cut();
+            assert_eq!(
+                soon(session.ended()).await,
+                SessionEnd::Expired,
+                "{dialect}"
+            );
+            proxy.refuse(false).unwrap();
+        } else {
+            reconnect(&proxy, &client).await;
+            assert!(session.is_valid(), "{dialect}");
+            assert_eq!(client.session().await.unwrap().id(), session.id());
+        }
+        // The next connection knows what the server lacks.
+        let session = soon(async {
+            loop {
+                if let Ok(session) = client.session().await {
+                    break session;
+                }
+            }
+        })
+        .await;
+        let name = "/after";
+        session
+            .create(&node(&client, name, CreateMode::Persistent))
+            .await
+            .unwrap();
+        assert!(session.is_valid(), "{dialect}");
+        client.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_ready_grants_no_session_and_the_next_server_is_tried() {
+    for dialect in FOREIGN.into_iter().filter(|dialect| is_usable(*dialect)) {
+        let waiting = server(dialect);
+        waiting.set_quorum(false);
+        let connect_string = waiting.connect_string();
+        let cause = cause_of_failure(builder(&*connect_string)).await;
+        let expected = if is_native() { "not ready" } else { "starting" };
+        assert!(cause.contains(expected), "{dialect}: {cause}");
+        let ready = server(dialect);
+        let both = format!("{connect_string},{}", ready.connect_string());
+        let client = soon(builder(both).retry_policy(once()).connect())
+            .await
+            .unwrap();
+        assert_eq!(ready.session_ids(), [client.session().await.unwrap().id()]);
+        client.close().await.unwrap();
+    }
+}
