@@ -2,13 +2,20 @@
 //! they do not know, and what they lack is reported with their name.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_net::{TcpListener, TcpStream};
 use curator_client::{
     CreateMode, CuratorClient, Error, NodeSpec, Outcome, ReadOperation, ReadResult,
     ServerOperation, Session, SessionEnd, TransactionOperation, TransactionResult, ZPath,
 };
 use curator_test::{Dialect, EmbeddedServer, FaultProxy, OpCode, Simulation};
+use futures_util::FutureExt as _;
+use futures_util::future::select;
+use futures_util::io::copy;
+use tokio::task::JoinSet;
 
 use crate::support::{builder, cause_of_failure, is_native, once, reconnect, refusal, soon, until};
 
@@ -466,4 +473,81 @@ async fn a_server_that_is_not_ready_grants_no_session_and_the_next_server_is_tri
         assert_eq!(ready.session_ids(), [client.session().await.unwrap().id()]);
         client.close().await.unwrap();
     }
+}
+
+/// An address whose connections are forwarded to one server after another, as if a server of
+/// another version had been started on the same port.
+struct Upgraded {
+    address: SocketAddr,
+    upstream: Arc<Mutex<SocketAddr>>,
+    /// Ends with the test.
+    _forwarding: JoinSet<()>,
+}
+
+impl Upgraded {
+    async fn start(server: &EmbeddedServer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let upstream = Arc::new(Mutex::new(server.address()));
+        let current = Arc::clone(&upstream);
+        let mut forwarding = JoinSet::new();
+        forwarding.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (client, _) = listener.accept().await.unwrap();
+                let upstream = *current.lock().unwrap();
+                connections.spawn(async move {
+                    let Ok(server) = TcpStream::connect(upstream).await else {
+                        return;
+                    };
+                    let mut writes_to_server = server.clone();
+                    let mut writes_to_client = client.clone();
+                    let to_server = copy(client, &mut writes_to_server).boxed();
+                    let to_client = copy(server, &mut writes_to_client).boxed();
+                    drop(select(to_server, to_client).await);
+                });
+            }
+        });
+        Self {
+            address,
+            upstream,
+            _forwarding: forwarding,
+        }
+    }
+
+    /// Stops `old`, and forwards to `new` from now on.
+    fn replace(&self, old: &EmbeddedServer, new: &EmbeddedServer) {
+        *self.upstream.lock().unwrap() = new.address();
+        old.stop();
+    }
+}
+
+#[tokio::test]
+async fn the_next_session_notices_that_an_older_server_has_replaced_the_first() {
+    let newer = server(Dialect::ClickHouseKeeper26_9);
+    let older = server(Dialect::ClickHouseKeeper26_3);
+    let upgraded = Upgraded::start(&newer).await;
+    let client = connect(&upgraded.address.to_string()).await;
+    let first = client.session().await.unwrap();
+    assert!(!first.lacks(ServerOperation::CreateContainer));
+    upgraded.replace(&newer, &older);
+    soon(first.ended()).await;
+    let next = soon(async {
+        loop {
+            match client.session().await {
+                Ok(session) if session.epoch() > first.epoch() => break session,
+                Ok(_) => tokio::task::yield_now().await,
+                Err(error) => assert!(error.is_retryable(), "{error}"),
+            }
+        }
+    })
+    .await;
+    assert!(next.lacks(ServerOperation::CreateContainer));
+    client
+        .create()
+        .creating_parent_containers()
+        .for_path("/a/b/c", "")
+        .await
+        .unwrap();
+    assert!(next.is_valid());
 }
