@@ -83,6 +83,26 @@ fn the_mode_of_a_node_decides_the_request_and_its_flags() {
 }
 
 #[test]
+fn without_create2_a_node_is_created_with_the_request_that_has_the_same_fields() {
+    let spec = node("/a", CreateMode::EphemeralSequential);
+    let with_op = |mut frame: Vec<u8>, at: usize, op: i32| {
+        frame[at..at + 4].copy_from_slice(&op.to_be_bytes());
+        frame
+    };
+    // After the xid.
+    assert_eq!(
+        Request::CreateWithoutStat(&spec).frame(1).unwrap(),
+        with_op(Request::Create(&spec).frame(1).unwrap(), 4, 1)
+    );
+    // After the header of the transaction.
+    let operations = [TransactionOperation::Create(spec)];
+    assert_eq!(
+        Request::MultiWithoutStats(&operations).frame(1).unwrap(),
+        with_op(Request::Multi(&operations).frame(1).unwrap(), 8, 1)
+    );
+}
+
+#[test]
 fn a_time_to_live_below_a_millisecond_is_refused() {
     let short = node(
         "/a",
@@ -370,6 +390,16 @@ fn an_event_above_four_mebibytes_is_malformed() {
         refused.to_string(),
         "expected an event of at most 4 MiB at byte 16 of 4194321"
     );
+}
+
+#[test]
+fn only_the_version_42_of_the_protocol_means_that_the_server_is_not_ready() {
+    for (version, is_rejected) in [(42, true), (0, false), (1, false), (-42, false)] {
+        let frame = frame![int(version), int(-1), long(-1), string("")];
+        assert_eq!(reply::is_rejection(&frame), is_rejected, "{version}");
+        assert!(reply::connect_response(&frame).is_err());
+    }
+    assert!(!reply::is_rejection(&[0, 0, 0]));
 }
 
 #[test]
