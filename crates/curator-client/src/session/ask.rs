@@ -101,14 +101,13 @@ impl Session {
             // The caller resumes the session itself.
             ServerOperation::ResumeSession => link.sync(node),
             ServerOperation::RemoveWatches => link.remove_watches(node),
-            ServerOperation::AddWatch => link
-                .watch_recursive(
-                    node,
-                    #[cfg(feature = "zookeeper-client")]
-                    &self.inner.removals,
-                )
-                .map_ok(drop)
-                .boxed(),
+            ServerOperation::AddWatch => {
+                #[cfg(feature = "zookeeper-client")]
+                let asked = link.watch_recursive(node, &self.inner.removals);
+                #[cfg(not(feature = "zookeeper-client"))]
+                let asked = link.watch_recursive(node);
+                asked.map_ok(drop).boxed()
+            }
         }
     }
 }

@@ -74,7 +74,8 @@ fn serve<T: Send + 'static>(
 fn open_session(stream: &mut TcpStream, timeout: i32) -> std::io::Result<()> {
     read_frame(stream)?;
     let version = [0; 4];
-    let session = 7_i64.to_be_bytes();
+    // As large as those of ZooKeeper: servers with smaller ones are asked what they lack.
+    let session = 0x0100_0000_0000_0007_i64.to_be_bytes();
     let password = [&16_i32.to_be_bytes()[..], &[7; 16]].concat();
     write_frame(
         stream,
