@@ -37,8 +37,7 @@ pub enum Outcome {
 #[non_exhaustive]
 pub enum SessionEnd {
     /// The server reported that the session has expired, or that it was closed; or it opened
-    /// another session when the client resumed this one; or the connection broke, and the server
-    /// [ends sessions with their connections](ServerOperation::ResumeSession).
+    /// another session when the client resumed this one.
     Expired,
     /// The session was not confirmed in time: from now on a server may expire it, so it counts as
     /// lost. See [`SessionLease`](crate::SessionLease).

@@ -80,10 +80,13 @@ impl SessionOptions {
         }
     }
 
-    /// These options for sessions with `server` only.
-    pub(crate) fn only(&self, server: &HostPort) -> Self {
+    /// The options of a short session with `server`.
+    pub(crate) fn short_session(&self, server: &HostPort) -> Self {
+        /// The shortest timeout that ClickHouse Keeper and `RaftKeeper` grant by default.
+        const TIMEOUT: Duration = Duration::from_secs(10);
         Self {
             servers: ConnectString::only(server),
+            session_timeout: self.session_timeout.min(TIMEOUT),
             ..self.clone()
         }
     }

@@ -2,10 +2,10 @@
 //! lacks.
 //!
 //! A server of ZooKeeper that does not know an operation replies `Unimplemented`, and the session
-//! continues. Other servers reply nothing: ClickHouse Keeper closes the connection and ends the
-//! session, with all its locks, and `RaftKeeper` ignores the request. So the client must not send
-//! such a request in a session that it uses. Before it uses a session of such a server, it asks
-//! for each operation in a separate session (`supervisor/ask.rs`).
+//! continues. Other servers reply nothing: ClickHouse Keeper closes the connection, and does not
+//! resume the session, so that all its locks are lost; `RaftKeeper` ignores the request. So the
+//! client must not send such a request in a session that it uses. Before it uses a session of such a
+//! server, it asks for each operation in a separate session (`supervisor/ask.rs`).
 //!
 //! A server of ZooKeeper is not asked. It is recognized by its session ids.
 
@@ -21,7 +21,7 @@ use crate::time::ClockInstant;
 
 /// An operation of ZooKeeper's protocol that not all servers have.
 ///
-/// `Display` shows the name of ZooKeeper's op code, if there is one.
+/// `Display` shows the name of ZooKeeper's op code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerOperation {
@@ -39,22 +39,17 @@ pub enum ServerOperation {
     RemoveWatches,
     /// Sets a recursive watch, which caches need.
     AddWatch,
-    /// Continues a session over another connection. Without it, a session ends with its connection:
-    /// the client reports a session as lost as soon as its connection is.
-    ResumeSession,
 }
 
 impl ServerOperation {
-    /// In the order in which a server is asked: a recursive watch that is set must be removed, and a
-    /// resume ends the session's connection.
-    const ALL: [Self; 7] = [
+    /// In the order in which a server is asked: a recursive watch that is set must be removed.
+    const ALL: [Self; 6] = [
         Self::Create2,
         Self::CreateContainer,
         Self::CreateTtl,
         Self::MultiRead,
         Self::RemoveWatches,
         Self::AddWatch,
-        Self::ResumeSession,
     ];
 
     /// The operation that creates a node of this kind.
@@ -92,7 +87,6 @@ impl ServerOperation {
             Self::AddWatch => {
                 "recursive watches need ZooKeeper 3.6 or newer, or a ClickHouse Keeper that has them"
             }
-            Self::ResumeSession => "ClickHouse Keeper ends a session with its connection",
         }
     }
 
@@ -117,7 +111,6 @@ impl fmt::Display for ServerOperation {
             Self::MultiRead => "multiRead",
             Self::RemoveWatches => "removeWatches",
             Self::AddWatch => "addWatch",
-            Self::ResumeSession => "the resume of sessions",
         })
     }
 }

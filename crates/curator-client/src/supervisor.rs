@@ -24,12 +24,10 @@ use crate::options::{LockData, SessionOptions};
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::runtime::{Panicked, caught};
-use crate::server_operations::ServerOperation;
 use crate::session::{OpenFailure, Session};
 use crate::sessions::Sessions;
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::time::{Deadline, Timer};
-use crate::transport::LinkEnd;
 
 /// Opens the sessions of a client, one after another, and keeps each of them alive.
 ///
@@ -146,10 +144,6 @@ impl Supervisor {
     /// other session. That session has no nodes, so it is closed immediately; `session` itself
     /// cannot be closed.
     fn start_close(&self, session: &Session, link: Link, pending_closes: &PendingCloses) {
-        // Such a session has ended with its connection, and cannot be resumed to close it.
-        if link.end() == Some(LinkEnd::Lost) && session.lacks(ServerOperation::ResumeSession) {
-            return;
-        }
         // The timeout is at least two ticks, and the servers round its end up to their next tick.
         let limit = session.timeout() * 3 / 2;
         let end = Deadline::after(limit);

@@ -98,8 +98,6 @@ impl Session {
                 .read_all(vec![ReadOperation::Data(node.clone())])
                 .map_ok(drop)
                 .boxed(),
-            // The caller resumes the session itself.
-            ServerOperation::ResumeSession => link.sync(node),
             ServerOperation::RemoveWatches => link.remove_watches(node),
             ServerOperation::AddWatch => {
                 #[cfg(feature = "zookeeper-client")]

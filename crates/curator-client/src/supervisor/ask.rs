@@ -1,7 +1,8 @@
 //! Finds out which operations a server other than ZooKeeper lacks, before its session is used.
 //!
-//! Such a server may end a session that sends a request it does not know, so the client asks in
-//! separate sessions, one after another, and closes them. They have no nodes.
+//! Such a server may close the connection at a request that it does not know, and not resume the
+//! session. So the client asks in separate sessions, one after another, and closes those that it can;
+//! the others end at their timeouts. They have no nodes.
 
 use std::sync::Arc;
 
@@ -11,10 +12,9 @@ use crate::connect_string::HostPort;
 use crate::diagnosis::Diagnosis;
 use crate::error::SessionEnd;
 use crate::options::SessionOptions;
-use crate::server_operations::{Finding, ServerOperation, may_ignore_requests};
+use crate::server_operations::{ServerOperation, may_ignore_requests};
 use crate::session::{OpenFailure, Session};
 use crate::time::Deadline;
-use crate::transport::Granted;
 
 impl Supervisor {
     /// Records in `session`, which was just opened on `server`, which operations the server lacks.
@@ -49,7 +49,7 @@ impl Supervisor {
 
     async fn ask_all(&self, server: &HostPort) -> Result<(), OpenFailure> {
         let operations = &self.options.server_operations;
-        let options = Arc::new(self.options.only(server));
+        let options = Arc::new(self.options.short_session(server));
         let mut asking = None;
         operations.begin(server);
         while let Some(operation) = operations.next_question(server) {
@@ -57,14 +57,10 @@ impl Supervisor {
                 Some(session) => session,
                 None => self.open_to_ask(&options).await?,
             };
-            let finding = if operation == ServerOperation::ResumeSession {
-                self.ask_to_resume(&session, &options).await?
-            } else {
-                session
-                    .ask(operation)
-                    .await
-                    .map_err(|error| OpenFailure::unanswered_question(server, operation, &error))?
-            };
+            let finding = session
+                .ask(operation)
+                .await
+                .map_err(|error| OpenFailure::unanswered_question(server, operation, &error))?;
             operations.found(server, operation, finding);
             if session.link().is_some_and(|link| link.end().is_none()) {
                 asking = Some(session);
@@ -75,39 +71,6 @@ impl Supervisor {
             close_session(options, self.timer.clone(), link, limit).await;
         }
         Ok(())
-    }
-
-    /// Ends the connection of a session, and resumes the session over another one. A server may
-    /// open another session instead, as ClickHouse Keeper does.
-    async fn ask_to_resume(
-        &self,
-        session: &Session,
-        options: &Arc<SessionOptions>,
-    ) -> Result<Finding, OpenFailure> {
-        let Some(link) = session.finish(SessionEnd::Closed) else {
-            return Ok(Finding::Ended);
-        };
-        let key = link.session_key();
-        let limit = link.session_timeout();
-        link.abandon();
-        let unreported = |_: &str| {};
-        let diagnosis = Diagnosis::new(options, &unreported);
-        let granted = Granted::unused();
-        let resumed = key
-            .resume(options, &self.timer, limit, &diagnosis, &granted)
-            .await;
-        let link = match resumed {
-            Ok((link, _)) => link,
-            Err(failure) if failure.end_of_session().is_some() => return Ok(Finding::Refused),
-            Err(failure) => return Err(failure.into()),
-        };
-        let is_same = link.session_id() == key.session_id();
-        close_session(Arc::clone(options), self.timer.clone(), link, limit).await;
-        Ok(if is_same {
-            Finding::Replied
-        } else {
-            Finding::Refused
-        })
     }
 
     /// Opens a session that is used for nothing else than questions.

@@ -14,12 +14,11 @@ use super::{PendingCloses, Supervisor};
 use crate::error::{Error, Result, SessionEnd};
 use crate::path::ZPath;
 use crate::runtime::{Panicked, caught};
-use crate::server_operations::ServerOperation;
 use crate::session::{OpenFailure, Session};
 use crate::state::ConnectionState;
 use crate::text::Truncated;
 use crate::time::{ClockInstant, Deadline};
-use crate::transport::{ConfirmedBy, LinkEnd};
+use crate::transport::ConfirmedBy;
 
 impl Supervisor {
     /// Keeps the session until it ends, and returns why it ended.
@@ -113,11 +112,6 @@ impl Kept<'_> {
     fn changed(&self, change: Change) -> Event {
         match change {
             Change::EndedByServer(end) => Event::EndedByServer(end),
-            // The server may delete the session's nodes at once, so the session must not count as
-            // valid until its lease ends.
-            Change::Broken if self.session.lacks(ServerOperation::ResumeSession) => {
-                Event::EndedByServer(LinkEnd::Lost)
-            }
             Change::Broken => Event::Broken,
             Change::Resumed(link, connect_sent) => {
                 self.session.replace_link(link);

@@ -1,8 +1,10 @@
-//! Locks, leaders and counters on servers that lack operations of ZooKeeper, and on servers whose
-//! sessions end with their connections. Runs in real time, to test both transports.
+//! Locks, leaders and counters on servers that lack operations of ZooKeeper, or do not resume
+//! sessions. Runs in real time, to test both transports.
 
 use curator_recipes::client::{CuratorClient, ServerOperation, Transport};
-use curator_recipes::{DistributedAtomicLong, InterProcessMutex, LeaderLatch, LossReason};
+use curator_recipes::{
+    DistributedAtomicLong, InterProcessMutex, LeaderLatch, LockGuard, LossReason,
+};
 use curator_test::{Dialect, EmbeddedServer, FaultProxy};
 
 use crate::support::subjects::Kind;
@@ -118,10 +120,10 @@ async fn a_held_lock_survives_the_first_acquire_of_another_lock_in_a_missing_dir
     }
 }
 
-/// As soon as the connection is lost, the server deletes the lock's node, and another client can
-/// acquire the lock.
+/// ClickHouse Keeper grants a new session to each connection, and deletes the nodes of the old one at
+/// its timeout.
 #[tokio::test]
-async fn where_a_session_ends_with_its_connection_no_holder_stays_valid_without_one() {
+async fn where_sessions_are_not_resumed_a_lost_connection_is_reported_as_the_loss_of_its_locks() {
     for dialect in KEEPERS.into_iter().filter(is_usable) {
         let server = server(dialect);
         let proxy = FaultProxy::start(server.address()).unwrap();
@@ -130,7 +132,7 @@ async fn where_a_session_ends_with_its_connection_no_holder_stays_valid_without_
         let [mutex, others] =
             [&client, &other].map(|client| InterProcessMutex::new(client, "/lock").unwrap());
         let guard = soon(mutex.acquire()).await.unwrap();
-        proxy.refuse(true).unwrap();
+        let waiting = tokio::spawn(async move { soon(others.acquire()).await });
         proxy.cut();
         let lost = soon(guard.lost()).await;
         assert!(
@@ -138,12 +140,22 @@ async fn where_a_session_ends_with_its_connection_no_holder_stays_valid_without_
             "{dialect}: {lost:?}"
         );
         assert!(!guard.is_valid(), "{dialect}");
-        let next = soon(others.acquire()).await.unwrap();
-        assert!(next.is_valid() && next.fencing_token() > guard.fencing_token());
+        let session = client.session().await.unwrap();
+        server
+            .expire_session(guard_session(&other, &guard).await)
+            .unwrap();
+        let next = waiting.await.unwrap().unwrap();
+        assert!(!guard.is_valid() && next.is_valid(), "{dialect}");
+        assert!(next.fencing_token() > guard.fencing_token(), "{dialect}");
         next.release().await.unwrap();
-        proxy.refuse(false).unwrap();
-        until(async || client.try_session().is_ok()).await;
         let guard = soon(mutex.acquire()).await.unwrap();
+        assert!(session.is_valid(), "{dialect}");
         guard.release().await.unwrap();
     }
+}
+
+/// The session that owns the guard's node.
+async fn guard_session(client: &CuratorClient, guard: &LockGuard) -> i64 {
+    let stat = client.check_exists(guard.node()).await.unwrap().unwrap();
+    stat.ephemeral_owner
 }
