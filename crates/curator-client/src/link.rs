@@ -186,9 +186,18 @@ impl Link {
 
     /// Records the operations that the server lacks, before the link is used. The link then sends
     /// none of those that callers do not request themselves: `create2`, which is replaced by
-    /// `create`, and `removeWatches`.
+    /// `create`, and `removeWatches`. (`zookeeper-client` is not used if one of these is missing.)
+    #[cfg_attr(
+        not(feature = "native"),
+        expect(unused_variables, reason = "only this crate's own transport needs it")
+    )]
     pub(crate) fn set_missing(&self, missing: MissingOperations) {
-        of_either!(self, link => link.set_missing(missing));
+        match self {
+            #[cfg(feature = "zookeeper-client")]
+            Self::Crate(_) => {}
+            #[cfg(feature = "native")]
+            Self::Wire(link) => link.set_missing(missing),
+        }
     }
 
     /// Ends the connection without closing the session.

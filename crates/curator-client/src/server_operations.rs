@@ -26,7 +26,8 @@ use crate::time::ClockInstant;
 #[non_exhaustive]
 pub enum ServerOperation {
     /// A create whose reply contains the stat of the new node. With `Transport::Native`, the client
-    /// uses the older `create` instead, and reads the stat. `zookeeper-client` cannot do without.
+    /// uses the older `create` instead, and reads the stat. A client over `zookeeper-client` cannot
+    /// use a server without it.
     Create2,
     /// Creates a container. Parents that would be containers become persistent nodes.
     CreateContainer,
@@ -35,7 +36,7 @@ pub enum ServerOperation {
     /// Several reads in one request. The client sends several requests instead.
     MultiRead,
     /// Removes a watch. Without it, watches that are no longer needed stay on the server until they
-    /// fire or the connection ends.
+    /// fire or the connection ends. A client over `zookeeper-client` cannot use such a server.
     RemoveWatches,
     /// Sets a recursive watch, which caches need.
     AddWatch,
@@ -75,7 +76,7 @@ impl ServerOperation {
     /// Which servers have the operation.
     pub(crate) fn requirement(self) -> &'static str {
         match self {
-            Self::Create2 => "needs ZooKeeper 3.5 or newer, or a client with Transport::Native",
+            Self::Create2 => "needs ZooKeeper 3.5 or newer",
             Self::CreateContainer => {
                 "containers need ZooKeeper 3.5.1 or newer, or a ClickHouse Keeper that has them"
             }
@@ -88,6 +89,11 @@ impl ServerOperation {
                 "recursive watches need ZooKeeper 3.6 or newer, or a ClickHouse Keeper that has them"
             }
         }
+    }
+
+    /// Whether `zookeeper-client` sends the operation without being asked to.
+    pub(crate) fn is_needed_by_zookeeper_client(self) -> bool {
+        matches!(self, Self::Create2 | Self::RemoveWatches)
     }
 
     /// Whether the client has another way to the same result. Then it does not send the operation

@@ -95,15 +95,14 @@ impl OpenFailure {
         )
     }
 
-    /// The server lacks an operation without which this client cannot use it.
+    /// The server lacks an operation without which `zookeeper-client` cannot use it.
     pub(crate) fn unusable(server: &HostPort, missing: ServerOperation) -> Self {
         Self {
             is_refusal: true,
             ..Self::new(
                 server,
                 format_args!(
-                    "it does not implement {missing}, which {}",
-                    missing.requirement()
+                    "it does not implement {missing}, without which only a client with Transport::Native can use it"
                 ),
             )
         }

@@ -12,7 +12,7 @@ use crate::connect_string::HostPort;
 use crate::diagnosis::Diagnosis;
 use crate::error::SessionEnd;
 use crate::options::SessionOptions;
-use crate::server_operations::{ServerOperation, may_ignore_requests};
+use crate::server_operations::may_ignore_requests;
 use crate::session::{OpenFailure, Session};
 use crate::time::Deadline;
 
@@ -20,7 +20,8 @@ impl Supervisor {
     /// Records in `session`, which was just opened on `server`, which operations the server lacks.
     /// Asks the server by `deadline`, unless it is one of ZooKeeper.
     ///
-    /// What is found out is kept even if this fails: the next attempt continues with it.
+    /// What the server was found to lack is kept even if this fails: the next attempt does not ask
+    /// for it again.
     pub(super) async fn find_missing(
         &self,
         session: &Session,
@@ -34,12 +35,18 @@ impl Supervisor {
         diagnosis.report(&OpenFailure::asking(server).cause);
         tokio::select! {
             biased;
-            asked = self.ask_all(server) => asked?,
+            // Boxed: it is large, and callers' futures contain it.
+            asked = Box::pin(self.ask_all(server)) => asked?,
             () = self.timer.sleep_until(deadline) => return Err(OpenFailure::asking(server)),
         }
         let missing = self.options.server_operations.missing(server);
-        if missing.contains(ServerOperation::Create2) && self.options.uses_zookeeper_client() {
-            return Err(OpenFailure::unusable(server, ServerOperation::Create2));
+        let needed = missing
+            .iter()
+            .find(|operation| operation.is_needed_by_zookeeper_client());
+        if let Some(needed) = needed
+            && self.options.uses_zookeeper_client()
+        {
+            return Err(OpenFailure::unusable(server, needed));
         }
         session.set_missing(missing);
         let client = &*self.options.name;

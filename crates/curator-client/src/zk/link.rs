@@ -24,7 +24,6 @@ use crate::acl::Acl;
 use crate::connect_string::HostPort;
 use crate::operation::{CreateMode, NodeSpec, Stat};
 use crate::path::ZPath;
-use crate::server_operations::MissingOperations;
 use crate::transport::{Answer, ConfirmedBy};
 
 /// A connection of a session. Clones share it; dropping the last one closes the session, if the
@@ -76,10 +75,6 @@ impl Link {
     /// The task of the connection. Holding it does not keep the session open.
     pub(crate) fn task(&self) -> &SessionTask {
         &self.task
-    }
-
-    pub(crate) fn set_missing(&self, missing: MissingOperations) {
-        self.task.missing().add(missing);
     }
 
     /// Ends the connection without closing the session.

@@ -29,7 +29,6 @@
 //! | an empty reply to SASL counts as success, so that a session may have no identity | [`link`]: the first probe of a connection verifies the identity |
 //! | the user name of DIGEST-MD5 is not quoted, and Latin-1 text is hashed as UTF-8 | `sasl.rs`: refused |
 //! | it does not report why GSSAPI cannot start | `sasl.rs`: checks for the ticket first |
-//! | it removes each watch that is dropped, even if the server cannot remove watches | [`kept_watches`]: keeps such watches until they fire |
 //! | a TTL of less than a millisecond becomes no TTL at all | [`link`]: refused |
 //! | dropping the last handle closes the session only in the background | `supervisor/resume.rs`: `close_session` waits for the server's confirmation |
 //! | it uses freed memory when a persistent watcher is dropped while events are on the way, and a watch is set on their path | [`recursive_watch`]: an answered request between the removal and the next watch, in a session without one-shot watches |
@@ -40,7 +39,6 @@
 
 mod convert;
 mod in_place;
-mod kept_watches;
 pub(crate) mod link;
 mod multi;
 pub(crate) mod recursive_watch;

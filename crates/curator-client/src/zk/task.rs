@@ -25,11 +25,8 @@ use zookeeper_client::{SessionState, StateWatcher};
 
 use super::in_place::InPlace;
 pub(crate) use super::in_place::Work;
-use super::kept_watches::{self, KeptWatches};
-use super::unfired::{Kind, UnfiredWatches};
-use crate::path::ZPath;
+use super::unfired::UnfiredWatches;
 use crate::process::{InProcess, Process};
-use crate::server_operations::KnownMissing;
 use crate::source::watch;
 use crate::time::ClockInstant;
 use crate::transport::LinkEnd;
@@ -50,17 +47,8 @@ struct Shared {
     /// of the clock.
     kept_until: AtomicU64,
     /// The values to drop after the work. `None` once the work has ended.
-    afterwards: Mutex<Option<DroppedAfterwards>>,
-    /// The operations that the server is known to lack.
-    missing: KnownMissing,
+    afterwards: Mutex<Option<Vec<Box<dyn Send>>>>,
     process: Process,
-}
-
-/// What is dropped after the work of a connection.
-#[derive(Default)]
-struct DroppedAfterwards {
-    values: Vec<Box<dyn Send>>,
-    watches: KeptWatches,
 }
 
 impl SessionTask {
@@ -81,8 +69,7 @@ impl SessionTask {
             watches: AtomicUsize::new(0),
             unfired: Arc::default(),
             kept_until: AtomicU64::new(u64::MAX),
-            afterwards: Mutex::new(Some(DroppedAfterwards::default())),
-            missing: KnownMissing::default(),
+            afterwards: Mutex::new(Some(Vec::new())),
             process: Process::current(),
         });
         let running = InPlace::new(Box::pin(Running {
@@ -132,33 +119,13 @@ impl SessionTask {
     pub(super) fn drop_afterwards(&self, what: impl Send + 'static) {
         let mut afterwards = self.shared.afterwards();
         match &mut *afterwards {
-            Some(kept) => kept.values.push(Box::new(what)),
+            Some(kept) => kept.push(Box::new(what)),
             None => {
                 // The drop may call this method.
                 drop(afterwards);
                 drop(what);
             }
         }
-    }
-
-    /// Keeps a watch that was dropped, until it fires or the work of the connection has ended, so
-    /// that `zookeeper-client` does not remove it on the server.
-    pub(super) fn keep_watch(&self, (path, kind): (&ZPath, Kind), event: kept_watches::Event) {
-        let mut afterwards = self.shared.afterwards();
-        let unneeded = match &mut *afterwards {
-            Some(kept) => kept.watches.keep(path, kind, event, |event| {
-                matches!(self.while_alive(|| event.now_or_never()), Ok(Some(_)))
-            }),
-            None => vec![event],
-        };
-        // The drop may poll the connection.
-        drop(afterwards);
-        drop(unneeded);
-    }
-
-    /// The operations that the server is known to lack.
-    pub(crate) fn missing(&self) -> &KnownMissing {
-        &self.shared.missing
     }
 
     /// Why the connection has ended, if it has.
@@ -290,7 +257,7 @@ impl Shared {
         *self.end.borrow()
     }
 
-    fn afterwards(&self) -> MutexGuard<'_, Option<DroppedAfterwards>> {
+    fn afterwards(&self) -> MutexGuard<'_, Option<Vec<Box<dyn Send>>>> {
         self.afterwards
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::path::ZPath;
 
 /// What a one-shot watch observes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The data of a node, or whether it exists.
     Data,
@@ -169,12 +169,7 @@ impl Unfired {
         }
     }
 
-    /// What the watch observes, and where.
-    pub(super) fn key(&self) -> (&ZPath, Kind) {
-        (&self.path, self.kind)
-    }
-
-    /// Records that the watch has fired, was not set, or is kept although it was dropped.
+    /// Records that the watch has fired, or was not set.
     pub(super) fn end(&mut self) {
         if let Some(all) = self.all.take() {
             self.leave(&mut all.lock(), false);

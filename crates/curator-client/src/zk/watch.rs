@@ -10,7 +10,6 @@ use zookeeper_client::{EventType, OneshotWatcher, WatchedEvent};
 
 use super::task::{CountedWatch, SessionTask};
 use super::unfired::Unfired;
-use crate::server_operations::ServerOperation;
 use crate::transport::{Answer, LinkEnd, RequestError, WatchEvent};
 
 /// See [`Watch`](crate::Watch).
@@ -82,9 +81,6 @@ impl Drop for Watch {
         // The watch may have fired without being polled since.
         if let Ok(Some(_)) = self.task.while_alive(|| (&mut watcher).now_or_never()) {
             self.unfired.end();
-        } else if self.task.missing().contains(ServerOperation::RemoveWatches) {
-            self.task.keep_watch(self.unfired.key(), watcher);
-            self.unfired.end();
         } else {
             release(&mut self.unfired, watcher, &self.task);
         }
@@ -142,14 +138,7 @@ impl<T: 'static> Future for Requested<T> {
 
 impl<T: 'static> Drop for Requested<T> {
     fn drop(&mut self) {
-        let (Some(answer), Some(unfired)) = (self.answer.take(), &mut self.unfired) else {
-            return;
-        };
-        if self.task.missing().contains(ServerOperation::RemoveWatches) {
-            // The watch may be set by the reply.
-            self.task.drop_afterwards(answer);
-            unfired.end();
-        } else {
+        if let (Some(answer), Some(unfired)) = (self.answer.take(), &mut self.unfired) {
             release(unfired, answer, &self.task);
         }
     }
