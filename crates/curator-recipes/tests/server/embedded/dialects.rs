@@ -8,7 +8,7 @@ use curator_recipes::{
 use curator_test::{Dialect, EmbeddedServer, FaultProxy};
 
 use crate::support::subjects::Kind;
-use crate::support::{connect, soon, transport, until};
+use crate::support::{connect, soon, transport};
 
 const KEEPERS: [Dialect; 3] = [
     Dialect::ClickHouseKeeper25_8,
