@@ -153,6 +153,13 @@ impl WatchingSession {
         }
     }
 
+    /// The server of the current connection, or of the previous one while there is none, as the
+    /// connect string names it. Empty when the session has ended.
+    #[must_use]
+    pub fn server(&self) -> String {
+        self.session.server()
+    }
+
     /// The size of the largest request in bytes.
     #[must_use]
     pub fn max_request_size(&self) -> usize {

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use curator_client::{ConnectionState, Error, ReadOperation, ReadResult, Result, TreeEvent, ZPath};
 
 use super::CacheError;
+use super::naming::{Naming, Verdict};
 use super::reads::{Batches, Reads, Wanted, interrupted, want, want_all};
+use super::snapshot::CachedNode;
 use super::tree::Tree;
 
 /// The factor by which a cache may exceed its limits while it reads, because it may find the new
@@ -24,6 +26,11 @@ pub(super) struct LiveTree {
     /// The nodes named by events, until their read begins. Events during a read only add to these
     /// nodes, so that the read can end.
     changed: Wanted,
+    /// Whether the events of the current watch name the changed nodes.
+    naming: Naming,
+    /// Whether everything is read once more in this state, because of events that may have named
+    /// the wrong nodes.
+    reads_all_again: bool,
     batches: Batches,
     limits: Limits,
     resync_every: Option<Duration>,
@@ -149,6 +156,8 @@ impl LiveTree {
             tree,
             state: State::default(),
             changed: Wanted::new(),
+            naming: Naming::default(),
+            reads_all_again: false,
             batches: Batches::new(),
             limits,
             resync_every,
@@ -159,8 +168,11 @@ impl LiveTree {
     pub(super) fn step(&mut self, event: Event, calls: Calls, now: Instant) -> Step {
         match event {
             Event::Ready => self.ready(calls, now),
-            Event::Watched => self.read_all(),
-            Event::Reported(event) => self.reported(event),
+            Event::Watched => {
+                self.naming = Naming::default();
+                self.read_all(now)
+            }
+            Event::Reported(event) => self.reported(event, now),
             Event::Connection(ConnectionState::Connected | ConnectionState::Reconnected) => {
                 Step::Wait
             }
@@ -169,21 +181,47 @@ impl LiveTree {
             Event::Connection(_) => Step::Stale,
             Event::Read(reply) => self.answered(reply, calls, now),
             Event::CaughtUp(reply) => self.caught_up(reply, calls, now),
-            Event::Resync if self.state.resync().is_some() => self.read_all(),
+            Event::Resync if self.state.resync().is_some() => self.read_all(now),
             Event::Resync => Step::Wait,
         }
     }
 
     /// The next request, if it need not wait for the reply to another one.
     pub(super) fn next_request(&mut self, max_request: usize) -> Option<Vec<ReadOperation>> {
-        self.state
+        let request = self
+            .state
             .reads()?
-            .next_request(&self.batches, &self.tree, max_request)
+            .next_request(&self.batches, &self.tree, max_request)?;
+        // A parent comes before its children.
+        if matches!(request.first(), Some(ReadOperation::Data(path)) if path == self.tree.root()) {
+            self.naming.requested();
+        }
+        Some(request)
     }
 
-    /// Whether everything that the watch has reported is read.
-    pub(super) fn is_idle(&self) -> bool {
-        matches!(self.state, State::Watching { .. }) && self.changed.is_empty()
+    /// Whether there is nothing to read now. Full reads on a server whose events name the wrong
+    /// nodes may wait [until later](Self::paused_until).
+    pub(super) fn is_idle(&self, now: Instant) -> bool {
+        matches!(self.state, State::Watching { .. })
+            && self.changed.is_empty()
+            && !self.naming.is_full_read_due(now)
+    }
+
+    /// Whether the server's events have named the root in place of other nodes, so that everything
+    /// is read after each of them.
+    pub(super) fn has_wrong_names(&self) -> bool {
+        self.naming.is_wrong()
+    }
+
+    /// Whether any node may have changed since the last full read, on a server whose events name
+    /// the wrong nodes.
+    pub(super) fn may_miss_changes(&self) -> bool {
+        self.naming.may_miss_changes()
+    }
+
+    /// Until when neither a full read nor a catch-up begins; `None` if both may begin now.
+    pub(super) fn paused_until(&self, now: Instant) -> Option<Instant> {
+        self.naming.paused_until(now)
     }
 
     /// When to report [`Event::Resync`] at the latest.
@@ -206,7 +244,7 @@ impl LiveTree {
         let Some(resync) = self.state.resync() else {
             return Step::Watch;
         };
-        if calls.are_pending() {
+        if calls.are_pending() && self.paused_until(now).is_none() {
             let call = calls.made;
             self.state = State::CatchingUp { call, resync };
             return Step::CatchUp;
@@ -215,7 +253,9 @@ impl LiveTree {
     }
 
     /// Starts to read everything.
-    fn read_all(&mut self) -> Step {
+    fn read_all(&mut self, now: Instant) -> Step {
+        self.naming.begin_full_read(now);
+        self.reads_all_again = false;
         let mut unread = mem::take(&mut self.state).unread();
         want_all(&mut unread, &self.tree);
         self.state = State::ReadingAll {
@@ -233,7 +273,7 @@ impl LiveTree {
         now: Instant,
     ) -> Step {
         self.state = State::ReadingChanges {
-            reads: self.reads_of_changes(),
+            reads: self.reads_of_changes(now),
             catching_up,
             resync,
         };
@@ -242,7 +282,9 @@ impl LiveTree {
 
     /// Takes the changed nodes. If an ancestor of a node was found unreadable since its change was
     /// recorded, the ancestor is read instead.
-    fn reads_of_changes(&mut self) -> Reads {
+    ///
+    /// Takes all nodes if any node may have changed, unless full reads pause.
+    fn reads_of_changes(&mut self, now: Instant) -> Reads {
         let mut unsent = Wanted::new();
         for (path, listing) in mem::take(&mut self.changed) {
             if self.tree.denied.at_or_above(&path).is_some() {
@@ -252,12 +294,25 @@ impl LiveTree {
                 want(&mut unsent, path, listing);
             }
         }
+        if self.naming.is_full_read_due(now) {
+            self.naming.begin_full_read(now);
+            want_all(&mut unsent, &self.tree);
+        }
         Reads::new(unsent)
     }
 
-    fn reported(&mut self, event: TreeEvent) -> Step {
+    fn reported(&mut self, event: TreeEvent, now: Instant) -> Step {
         if matches!(self.state, State::Unwatched { .. }) {
             return Step::Watch;
+        }
+        if let TreeEvent::Created(path) | TreeEvent::Deleted(path) | TreeEvent::DataChanged(path) =
+            &event
+            && path == self.tree.root()
+        {
+            let is_data_change = matches!(event, TreeEvent::DataChanged(_));
+            if self.naming.reported(is_data_change) {
+                return Step::Wait;
+            }
         }
         match event {
             TreeEvent::DataChanged(path) => self.record(path),
@@ -275,7 +330,7 @@ impl LiveTree {
         if self.changed.len() > self.limits.changes.max(self.tree.nodes.size()) {
             // The replies in flight are not applied: they may lack the changes that are forgotten.
             self.changed.clear();
-            self.read_all();
+            self.read_all(now);
         }
         Step::Wait
     }
@@ -304,13 +359,22 @@ impl LiveTree {
             self.batches.fail();
             return Step::Pause(interrupted(&self.tree));
         };
+        let has_read_root = reads.oldest_in_flight_begins_with(self.tree.root());
         match reads.answered(reply, &mut self.batches, &mut self.tree) {
             Some(Ok(())) => {}
-            Some(Err(error)) => return Step::Pause(error),
+            Some(Err(error)) => {
+                self.naming.read_failed();
+                return Step::Pause(error);
+            }
             // Too many changes were recorded since the request was sent.
             None => return Step::Continue,
         }
         let found = reads.found();
+        if has_read_root {
+            let root = self.tree.nodes.get(self.tree.root());
+            let stat = root.and_then(Option::as_ref).map(CachedNode::stat);
+            self.reads_all_again |= self.naming.answered(stat, now) != Verdict::Consistent;
+        }
         match self.too_large(found, FACTOR_DURING_READS) {
             Some(error) => Step::End(error),
             None => self.proceed(calls, now),
@@ -341,8 +405,12 @@ impl LiveTree {
             return Step::Read;
         }
         let found = reads.found();
+        if mem::take(&mut self.reads_all_again) {
+            reads.want_all(&self.tree);
+        }
         let is_next_round = reads.next_round();
-        let is_complete = !is_next_round && self.changed.is_empty();
+        let is_complete =
+            !is_next_round && self.changed.is_empty() && !self.naming.may_miss_changes();
         let factor = if is_complete { 1 } else { FACTOR_DURING_READS };
         if let Some(error) = self.too_large(found, factor) {
             return Step::End(error);
@@ -351,8 +419,10 @@ impl LiveTree {
             return Step::Continue;
         }
         let (caught_up, resync) = match self.state {
-            State::ReadingAll { .. } if !self.changed.is_empty() => {
-                let reads = self.reads_of_changes();
+            State::ReadingAll { .. }
+                if !self.changed.is_empty() || self.naming.may_miss_changes() =>
+            {
+                let reads = self.reads_of_changes(now);
                 self.state = State::ReadingMissed { reads };
                 return Step::Continue;
             }
@@ -365,6 +435,7 @@ impl LiveTree {
             // which may take longer than the interval.
             _ => (None, Resync::every(self.resync_every, calls, now)),
         };
+        self.naming.end_reads(now);
         self.state = State::Watching { resync };
         Step::Current { caught_up }
     }

@@ -2,6 +2,7 @@
 
 mod events;
 mod live;
+mod naming;
 mod publisher;
 mod reads;
 mod scope;
@@ -11,6 +12,7 @@ mod tree;
 
 use std::fmt::Display;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use curator_client::source::watch;
@@ -88,7 +90,18 @@ type Result<T> = std::result::Result<T, CacheError>;
 ///
 /// All caches of a client share a second session with the ensemble, which the first cache opens: on
 /// servers older than 3.9, other watches of the same session would remove the recursive watch.
-/// Caches need ZooKeeper 3.6 or newer.
+/// Caches need recursive watches, which ZooKeeper has since 3.6 and ClickHouse Keeper since 25.12;
+/// otherwise they end with [`WatchesRefused`](CacheError::WatchesRefused).
+///
+/// The events of a recursive watch on ClickHouse Keeper name the root in place of the changed node
+/// (its issue 115475). The cache compares the events that name its root with its reads of the root.
+/// When they contradict each other, it logs a warning, and from then on, over this connection,
+/// [reads everything after each event](Self::reads_all_after_events): its requests grow with the
+/// number of nodes, even if only one changes. After each full read it pauses for at least as long
+/// as the read took, and then reads all changes since in one more full read. So it is up to two
+/// full reads and a pause behind, although its state is current. The comparison needs no
+/// additional request; on ZooKeeper, everything is read once more if an event of the root arrives
+/// during the first read of the root.
 ///
 /// Clones are handles to one cache. It ends with [`close`](Self::close), with the client, or when
 /// its last handle, receiver and stream is dropped.
@@ -102,6 +115,7 @@ pub struct CuratorCache {
     /// Weak, so that the channel closes when the task ends.
     events: broadcast::WeakSender<Numbered>,
     stale_count: Arc<StaleCount>,
+    has_wrong_names: Arc<AtomicBool>,
     task: RecipeTask<CacheError>,
 }
 
@@ -211,6 +225,14 @@ impl CuratorCache {
         self.errors.borrow().clone()
     }
 
+    /// Whether the cache reads all its nodes after each event, because events of the server have
+    /// named the root in place of the changed nodes, as those of ClickHouse Keeper do (see the
+    /// caveats). `false` after each reconnect, until an event shows it again.
+    #[must_use]
+    pub fn reads_all_after_events(&self) -> bool {
+        self.has_wrong_names.load(Ordering::Acquire)
+    }
+
     /// Ends the cache for all handles, and waits until its watch is removed from the server, but at
     /// most for the client's close timeout. A second call is harmless. The cached nodes stay
     /// readable.
@@ -263,15 +285,23 @@ pub enum CacheError {
         limit: usize,
     },
     /// The server rejects a request that a cache needs: a recursive watch, or several reads in one
-    /// request. Both need ZooKeeper 3.6; a server with the watch manager `WatchManagerOptimized`
-    /// has no recursive watches.
+    /// request. ZooKeeper has both since 3.6, and ClickHouse Keeper since 25.12; RaftKeeper, and a
+    /// server with the watch manager `WatchManagerOptimized`, have no recursive watches. A
+    /// [`Config`](crate::Config), [`SharedValue`](crate::SharedValue),
+    /// [`SharedCount`](crate::SharedCount) or [`PersistentNode`](crate::PersistentNode) needs
+    /// neither; a [`GroupMember`](crate::GroupMember) has a cache.
     #[error(
-        "the cache of {path} has ended: it needs ZooKeeper 3.6 or newer with recursive watches: {cause}"
+        "the cache of {path} has ended, because {} lacks what a cache needs, recursive watches and reads of several nodes \
+         in one request (ZooKeeper 3.6, ClickHouse Keeper 25.12; `Config`, `SharedValue`, `SharedCount` and \
+         `PersistentNode` need neither): {cause}",
+        server.as_deref().unwrap_or("the server")
     )]
     WatchesRefused {
         /// The root of the cache.
         path: ZPath,
-        /// The server's error.
+        /// The server, as the connect string names it, if it is known.
+        server: Option<String>,
+        /// The server's error, which names the request.
         cause: ClientError,
     },
     /// The task of the cache has panicked, in the filter or because of a bug. The cache has ended.

@@ -161,6 +161,17 @@ impl Reads {
         self.found.len()
     }
 
+    /// Whether the oldest request in flight begins with this node.
+    pub(super) fn oldest_in_flight_begins_with(&self, path: &ZPath) -> bool {
+        let first = self.in_flight.front().and_then(|batch| batch.first());
+        first.is_some_and(|(read, _)| read == path)
+    }
+
+    /// Adds the root and all known nodes to the next round.
+    pub(super) fn want_all(&mut self, tree: &Tree) {
+        want_all(&mut self.found, tree);
+    }
+
     /// Begins the next round. Returns whether there is one.
     pub(super) fn next_round(&mut self) -> bool {
         self.unsent = mem::take(&mut self.found);

@@ -1,8 +1,9 @@
 //! The task of a cache: sends its reads, reports why it is stale, and removes its watch at the end.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use curator_client::source::watch;
 use curator_client::{
@@ -46,6 +47,7 @@ impl CuratorCache {
         let (events_tx, _) = broadcast::channel(options.event_capacity);
         let weak_events_tx = events_tx.downgrade();
         let stale_count = Arc::new(StaleCount::begin(options.meter.clone()));
+        let has_wrong_names = Arc::new(AtomicBool::new(false));
         let publisher = Publisher {
             snapshots: snapshots_tx,
             states: states_tx,
@@ -59,6 +61,7 @@ impl CuratorCache {
             Arc::new(publisher),
             commands_rx,
             caught_up_tx,
+            Arc::clone(&has_wrong_names),
         );
         let commands_tx = Arc::new(commands_tx);
         let channels = (
@@ -78,6 +81,7 @@ impl CuratorCache {
             errors: errors_rx,
             events: weak_events_tx,
             stale_count,
+            has_wrong_names,
             task,
         }
     }
@@ -89,6 +93,7 @@ async fn run(
     publisher: Arc<Publisher>,
     mut commands: watch::Receiver<Command>,
     caught_up: watch::Sender<u64>,
+    has_wrong_names: Arc<AtomicBool>,
 ) -> CacheError {
     let client = options.client.clone();
     let watching = match client.watching_client() {
@@ -116,6 +121,8 @@ async fn run(
         watch: None,
         session: None,
         failures: FailureLog::default(),
+        has_wrong_names,
+        servers_with_wrong_names: BTreeSet::new(),
     };
     let mut task = Follower::new(&client, task);
     let (error, has_failed) = tokio::select! {
@@ -190,6 +197,10 @@ struct CacheTask {
     /// The last session that a watch was requested in.
     session: Option<WatchingSession>,
     failures: FailureLog,
+    /// Whether events of the current watch have named the wrong nodes. For the handles.
+    has_wrong_names: Arc<AtomicBool>,
+    /// The servers of which a warning was logged. Each is in the client's connect string.
+    servers_with_wrong_names: BTreeSet<String>,
 }
 
 impl Followed for CacheTask {
@@ -202,8 +213,11 @@ impl Followed for CacheTask {
         }
         while !self.is_due() {
             // The connection may have been confirmed again.
-            self.publish_current();
+            if !self.live.may_miss_changes() {
+                self.publish_current();
+            }
             let resync = self.client.sleep_until(self.resync_at());
+            let pause = self.client.sleep_until(self.paused_until());
             let mut commands = self.commands.clone();
             tokio::select! {
                 biased;
@@ -212,6 +226,7 @@ impl Followed for CacheTask {
                 () = resync => {
                     self.step(Event::Resync);
                 }
+                () = pause => {}
             }
         }
     }
@@ -220,6 +235,7 @@ impl Followed for CacheTask {
         match self.round().await {
             Err(cause @ Error::Unimplemented { .. }) => Ok(Some(CacheError::WatchesRefused {
                 path: self.live.tree.root().clone(),
+                server: self.server(),
                 cause,
             })),
             // The session for recursive watches has ended. The client may continue without it.
@@ -280,6 +296,7 @@ impl CacheTask {
                     };
                     let reply = self.reply(request).await;
                     let step = self.step(Event::Read(reply));
+                    self.report_naming();
                     self.publisher.publish(&mut self.live.tree);
                     step
                 }
@@ -309,6 +326,7 @@ impl CacheTask {
         self.session = Some(session.clone());
         self.watch = Some(session.watch_recursive(self.live.tree.root()).await?);
         self.step(Event::Watched);
+        self.report_naming();
         Ok(session)
     }
 
@@ -365,6 +383,28 @@ impl CacheTask {
         self.live.step(event, self.calls(), source::now())
     }
 
+    /// Reports whether the events of the current watch have named the wrong nodes.
+    fn report_naming(&mut self) {
+        let is_wrong = self.live.has_wrong_names();
+        let was_wrong = self.has_wrong_names.swap(is_wrong, Ordering::AcqRel);
+        if !is_wrong || was_wrong {
+            return;
+        }
+        let server = self.server().unwrap_or_default();
+        if self.servers_with_wrong_names.insert(server.clone()) {
+            let client = self.client.name();
+            let path = Truncated(self.live.tree.root());
+            let server = Truncated(server);
+            tracing::warn!(client, %path, %server, "cache: the server's events name the root in place of the changed nodes; reads everything after each event");
+        }
+    }
+
+    /// The server of the session's connection, as the connect string names it, if it is known.
+    fn server(&self) -> Option<String> {
+        let server = self.session.as_ref()?.server();
+        (!server.is_empty()).then_some(server)
+    }
+
     fn calls(&self) -> Calls {
         Calls {
             made: self.commands.borrow().catch_up,
@@ -387,7 +427,17 @@ impl CacheTask {
 
     /// Whether there is something to send.
     fn is_due(&self) -> bool {
-        !self.live.is_idle() || (self.calls().are_pending() && self.watching.is_connected())
+        let now = source::now();
+        let may_catch_up = self.watching.is_connected() && self.live.paused_until(now).is_none();
+        !self.live.is_idle(now) || (self.calls().are_pending() && may_catch_up)
+    }
+
+    fn paused_until(&self) -> Deadline {
+        let now = source::now();
+        match self.live.paused_until(now) {
+            Some(until) => Deadline::after(until.saturating_duration_since(now)),
+            None => Deadline::NEVER,
+        }
     }
 
     fn resync_at(&self) -> Deadline {

@@ -482,6 +482,8 @@ enum Waits {
 /// A server, a connection, and the task of a cache.
 struct World {
     server: Server,
+    /// Whether the server's events name the root in place of the changed nodes.
+    names_root: bool,
     /// All changes of each node.
     history: BTreeMap<String, Vec<Change>>,
     is_watched: bool,
@@ -498,9 +500,10 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(names_root: bool) -> Self {
         Self {
             server: Server::default(),
+            names_root,
             history: BTreeMap::new(),
             is_watched: false,
             requests: VecDeque::new(),
@@ -579,10 +582,11 @@ impl World {
                 .entry(text.clone())
                 .or_default()
                 .push((at, state));
+            let named = path(if self.names_root { "/r" } else { node });
             let event = match state {
-                _ if !is_structural => TreeEvent::DataChanged(path(node)),
-                Some(_) => TreeEvent::Created(path(node)),
-                None => TreeEvent::Deleted(path(node)),
+                _ if !is_structural => TreeEvent::DataChanged(named),
+                Some(_) => TreeEvent::Created(named),
+                None => TreeEvent::Deleted(named),
             };
             if self.is_watched {
                 self.arriving.push_back(Arrival::Event(event, text, at));
@@ -604,7 +608,11 @@ impl World {
         if self.waits == Waits::ForReply {
             return;
         }
-        if self.live.is_idle() && !self.calls.are_pending() {
+        if self.live.is_idle(now()) && !self.calls.are_pending() {
+            if self.live.may_miss_changes() {
+                // A full read waits for the end of a pause, which is too short to test here.
+                return;
+            }
             // Everything that was reported is in the tree.
             self.check(|_, _| false);
             return;
@@ -635,10 +643,14 @@ impl World {
             Step::Current { caught_up } => {
                 self.abandon_requests();
                 self.currents += 1;
-                self.check(|world, node| world.live.changed.contains_key(&path(node)));
+                self.check(|world, node| world.is_read_next(node));
                 if let Some(call) = caught_up {
                     let until = self.called[call as usize - 1];
-                    self.check_until(until);
+                    // Until the server is known to name the root for other nodes, an event in
+                    // flight with a change of the root can hide one before the call.
+                    if !self.may_read_all_next() {
+                        self.check_until(until);
+                    }
                     self.calls.done = call;
                 }
             }
@@ -668,6 +680,18 @@ impl World {
         self.arriving.clear();
         self.fail();
         assert_eq!(self.waits, Waits::Between);
+    }
+
+    /// Whether the next round reads this node.
+    fn is_read_next(&self, node: &str) -> bool {
+        self.live.changed.contains_key(&path(node)) || self.may_read_all_next()
+    }
+
+    /// Whether the next round reads everything, or finds that it must, because events have named
+    /// the root.
+    fn may_read_all_next(&self) -> bool {
+        self.names_root
+            && (self.live.may_miss_changes() || self.live.changed.contains_key(&path("/r")))
     }
 
     /// Whether the tree has the state of the node after this change, or after a later one.
@@ -705,8 +729,12 @@ impl World {
     /// Lets everything arrive, until the cache waits.
     fn settle(&mut self) {
         for _ in 0..2_000 {
-            let is_idle = self.live.is_idle() && !self.calls.are_pending();
-            if is_idle && self.waits == Waits::Between && self.arriving.is_empty() {
+            let is_idle = self.live.is_idle(now()) && !self.calls.are_pending();
+            if is_idle
+                && !self.live.may_miss_changes()
+                && self.waits == Waits::Between
+                && self.arriving.is_empty()
+            {
                 return;
             }
             for action in [Action::Continue, Action::Execute, Action::Arrive] {
@@ -722,7 +750,24 @@ proptest! {
     fn a_cache_that_is_current_lacks_only_reported_changes_that_it_reads_next(
         actions in vec(action(), 1..150),
     ) {
-        let mut world = World::new();
+        let mut world = World::new(false);
+        for action in actions {
+            world.act(action);
+            prop_assert!(!world.live.has_wrong_names());
+        }
+        world.settle();
+        world.check_until(i64::MAX);
+        prop_assert_eq!(world.live.tree.nodes.size(), world.server.nodes.len());
+        prop_assert!(world.currents > 0);
+        prop_assert!(!world.live.has_wrong_names());
+    }
+
+    /// The server's events name the root in place of the changed nodes.
+    #[test]
+    fn a_cache_whose_events_name_its_root_ends_with_the_nodes_of_the_server(
+        actions in vec(action(), 1..150),
+    ) {
+        let mut world = World::new(true);
         for action in actions {
             world.act(action);
         }

@@ -30,6 +30,7 @@ pub(in crate::cache) struct Node {
     pub(in crate::cache) created: i64,
     pub(in crate::cache) changed: i64,
     children_changed: i64,
+    version: i32,
     /// The times of the creation and of the last change.
     times: (i64, i64),
 }
@@ -100,6 +101,7 @@ impl Server {
                 created: zxid,
                 changed: zxid,
                 children_changed: zxid,
+                version: 0,
                 times,
             },
         );
@@ -121,6 +123,7 @@ impl Server {
             self.zxid += 1;
             self.time += 1;
             node.changed = self.zxid;
+            node.version += 1;
             node.times.1 = self.time;
             self.report(path, false);
         }
@@ -139,6 +142,7 @@ impl Server {
         stat.czxid = node.created;
         stat.mzxid = node.changed;
         stat.pzxid = node.children_changed;
+        stat.version = node.version;
         stat.num_children = self.list(path).len() as i32;
         stat.data_length = data.len() as i32;
         Found::Node(data.into_bytes(), stat)
