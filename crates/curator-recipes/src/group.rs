@@ -49,6 +49,9 @@ use crate::persistent::{PersistentNode, PersistentNodeBuilder, PersistentNodeErr
 /// The members include this member's id only once it is read from the servers; Curator's
 /// `getCurrentMembers` always includes it.
 ///
+/// The members need a server with recursive watches, as each cache. On another server, the member
+/// joins, but its members end with [`WatchesRefused`](crate::CacheError::WatchesRefused).
+///
 /// To follow the members without joining, use a [`CuratorCache`].
 ///
 /// Clones are handles to one member. It leaves in the background when the last handle is dropped.

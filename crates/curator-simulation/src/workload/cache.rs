@@ -221,6 +221,9 @@ impl Cache {
         let mut events = cache.events();
         loop {
             moments.note(life.world());
+            life.world().check(!cache.reads_all_after_events(), || {
+                format!("{}: events seem to name the wrong nodes", life.name())
+            });
             let snapshot = cache.snapshot();
             if snapshot.state() == CacheState::Current {
                 // The cache cannot show a node that the client is not permitted to read, nor the
