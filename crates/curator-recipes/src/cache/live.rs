@@ -47,7 +47,8 @@ pub(super) struct LiveTree {
 ///                         ReadingMissed ───────────────────────────┘  └── ReadingChanges
 /// ```
 ///
-/// When the connection of the watch ends, each state is followed by `Unwatched`.
+/// When the connection of the watch ends, each state is followed by `Unwatched`. If the events of the
+/// watch name the [wrong nodes](Naming::Wrong), the changes are all nodes.
 #[derive(Debug)]
 enum State {
     /// No watch is set: before the first one, and once its connection has ended.
@@ -311,6 +312,7 @@ impl LiveTree {
         {
             let is_data_change = matches!(event, TreeEvent::DataChanged(_));
             if self.naming.reported(is_data_change) {
+                // The next full read includes the root.
                 return Step::Wait;
             }
         }
