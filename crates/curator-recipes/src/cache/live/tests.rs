@@ -229,7 +229,7 @@ fn the_cache_is_current_once_nothing_has_changed_during_a_read_of_all() {
         live.after_no_node(),
         Step::Current { caught_up: None }
     ));
-    assert!(!live.is_idle());
+    assert!(!live.is_idle(now()));
     assert!(matches!(live.after(Event::Ready), Step::Read));
     assert_eq!(name(&live.state), "ReadingChanges");
 }
