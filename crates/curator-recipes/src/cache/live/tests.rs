@@ -497,6 +497,8 @@ struct World {
     /// The changes that the watch has reported.
     reported: Vec<(String, i64)>,
     currents: usize,
+    /// The time of the clock, which each action advances.
+    now: Instant,
 }
 
 impl World {
@@ -517,10 +519,12 @@ impl World {
             called: Vec::new(),
             reported: Vec::new(),
             currents: 0,
+            now: now(),
         }
     }
 
     fn act(&mut self, action: Action) {
+        self.now += Duration::from_millis(1);
         match action {
             Action::Create(node) => self.change(PATHS[node], |server| server.create(PATHS[node])),
             Action::Set(node) => self.change(PATHS[node], |server| server.set(PATHS[node])),
@@ -600,7 +604,7 @@ impl World {
     }
 
     fn step(&mut self, event: Event) -> Step {
-        self.live.step(event, self.calls, now())
+        self.live.step(event, self.calls, self.now)
     }
 
     /// A watch is set, or the task begins a round.
@@ -608,9 +612,11 @@ impl World {
         if self.waits == Waits::ForReply {
             return;
         }
-        if self.live.is_idle(now()) && !self.calls.are_pending() {
+        let is_paused = self.live.paused_until(self.now).is_some();
+        if self.live.is_idle(self.now) && (is_paused || !self.calls.are_pending()) {
             if self.live.may_miss_changes() {
-                // A full read waits for the end of a pause, which is too short to test here.
+                // A full read waits for the end of a pause.
+                assert!(is_paused);
                 return;
             }
             // Everything that was reported is in the tree.
@@ -729,7 +735,7 @@ impl World {
     /// Lets everything arrive, until the cache waits.
     fn settle(&mut self) {
         for _ in 0..2_000 {
-            let is_idle = self.live.is_idle(now()) && !self.calls.are_pending();
+            let is_idle = self.live.is_idle(self.now) && !self.calls.are_pending();
             if is_idle
                 && !self.live.may_miss_changes()
                 && self.waits == Waits::Between
