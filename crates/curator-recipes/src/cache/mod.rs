@@ -284,24 +284,19 @@ pub enum CacheError {
         /// The value of the limit.
         limit: usize,
     },
-    /// The server rejects a request that a cache needs: a recursive watch, or several reads in one
-    /// request. ZooKeeper has both since 3.6, and ClickHouse Keeper since 25.12; RaftKeeper, and a
-    /// server with the watch manager `WatchManagerOptimized`, have no recursive watches. A
+    /// The server has no recursive watches: it is older than ZooKeeper 3.6 or ClickHouse Keeper
+    /// 25.12, is a RaftKeeper, or has the watch manager `WatchManagerOptimized`. A
     /// [`Config`](crate::Config), [`SharedValue`](crate::SharedValue),
-    /// [`SharedCount`](crate::SharedCount) or [`PersistentNode`](crate::PersistentNode) needs
-    /// neither; a [`GroupMember`](crate::GroupMember) has a cache.
+    /// [`SharedCount`](crate::SharedCount) or [`PersistentNode`](crate::PersistentNode) needs none; a
+    /// [`GroupMember`](crate::GroupMember) has a cache of its members.
     #[error(
-        "the cache of {path} has ended, because {} lacks what a cache needs, recursive watches and reads of several nodes \
-         in one request (ZooKeeper 3.6, ClickHouse Keeper 25.12; `Config`, `SharedValue`, `SharedCount` and \
-         `PersistentNode` need neither): {cause}",
-        server.as_deref().unwrap_or("the server")
+        "the cache of {path} has ended, because it needs recursive watches, unlike `Config`, `SharedValue`, `SharedCount` \
+         and `PersistentNode`: {cause}"
     )]
     WatchesRefused {
         /// The root of the cache.
         path: ZPath,
-        /// The server, as the connect string names it, if it is known.
-        server: Option<String>,
-        /// The server's error, which names the request.
+        /// The server's error, which names the server and what it lacks.
         cause: ClientError,
     },
     /// The task of the cache has panicked, in the filter or because of a bug. The cache has ended.

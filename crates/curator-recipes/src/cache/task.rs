@@ -235,7 +235,6 @@ impl Followed for CacheTask {
         match self.round().await {
             Err(cause @ Error::Unimplemented { .. }) => Ok(Some(CacheError::WatchesRefused {
                 path: self.live.tree.root().clone(),
-                server: self.server(),
                 cause,
             })),
             // The session for recursive watches has ended. The client may continue without it.
@@ -390,19 +389,16 @@ impl CacheTask {
         if !is_wrong || was_wrong {
             return;
         }
-        let server = self.server().unwrap_or_default();
+        let Some(session) = &self.session else {
+            return;
+        };
+        let server = session.server();
         if self.servers_with_wrong_names.insert(server.clone()) {
             let client = self.client.name();
             let path = Truncated(self.live.tree.root());
             let server = Truncated(server);
             tracing::warn!(client, %path, %server, "cache: the server's events name the root in place of the changed nodes; reads everything after each event");
         }
-    }
-
-    /// The server of the session's connection, as the connect string names it, if it is known.
-    fn server(&self) -> Option<String> {
-        let server = self.session.as_ref()?.server();
-        (!server.is_empty()).then_some(server)
     }
 
     fn calls(&self) -> Calls {
