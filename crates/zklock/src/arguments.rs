@@ -50,6 +50,10 @@ pub(crate) enum Action {
         /// The node below which the locks are; the doctor creates and deletes a node below it
         #[arg(long, value_name = "PATH", default_value = "/")]
         root: String,
+        /// Run each operation and each recipe of the library instead, below a node that is removed
+        /// at the end, and print which of them may be used on these servers; takes up to 30s
+        #[arg(long)]
+        certify: bool,
     },
     /// Print the completions for a shell, to be installed or sourced
     Completions {

@@ -119,7 +119,11 @@ async fn act(
 ) -> Result<u8, Failure> {
     match action {
         Action::Run(run) => run::run(&run, &connection).await,
-        Action::Doctor { root } => doctor::doctor(&root, &connection).await,
+        Action::Doctor {
+            root,
+            certify: true,
+        } => doctor::certify(&root, &connection).await,
+        Action::Doctor { root, .. } => doctor::doctor(&root, &connection).await,
         Action::Ls(list) => {
             connection
                 .with_client(async |client| list::list(&list, client).await)

@@ -178,11 +178,20 @@ impl Settings {
 
     /// The builder of the client. The data of `this` are written into the nodes of this process.
     pub(crate) fn builder(&self, this: &Contender) -> Result<CuratorClientBuilder, Failure> {
+        self.builder_to(&self.connect, this)
+    }
+
+    /// Like [`builder`](Self::builder), but for other servers.
+    pub(crate) fn builder_to(
+        &self,
+        connect: &str,
+        this: &Contender,
+    ) -> Result<CuratorClientBuilder, Failure> {
         // Attempts start in the first half of the timeout; the last of them can use the second
         // half.
         let half = self.connect_timeout / 2;
         let retries = RetryUntilElapsed::new(half, half.min(Duration::from_millis(200)));
-        let mut builder = CuratorClient::builder(&self.connect)
+        let mut builder = CuratorClient::builder(connect)
             .name("zklock")
             .default_lock_data(this.to_data())
             .max_requests_in_flight(REQUESTS_IN_FLIGHT)
@@ -203,6 +212,14 @@ impl Settings {
             builder = tls.secure(builder);
         }
         Ok(builder)
+    }
+
+    /// The name of the transport, as in the options.
+    pub(crate) fn transport_name(&self) -> &'static str {
+        match self.file.transport.unwrap_or_default() {
+            Transport::Native => "native",
+            _ => "zookeeper-client",
+        }
     }
 
     /// Whether connections are without TLS.

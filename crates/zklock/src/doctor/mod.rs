@@ -1,6 +1,7 @@
 //! `zklock doctor`: checks the servers, the network, the permissions and this machine, and prints
 //! what is wrong.
 
+mod certify;
 mod findings;
 
 use std::time::{Duration, Instant, SystemTime};
@@ -9,6 +10,7 @@ use curator_recipes::client::{ConnectString, CreateMode, CuratorClient, Error as
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+pub(crate) use self::certify::certify;
 use self::findings::findings;
 use crate::connection_log::session_text;
 use crate::contender::Contender;
@@ -141,11 +143,7 @@ async fn version(server: &str) -> Option<String> {
 /// Creates and deletes a node below the root of the locks, as a lock does. Returns how far the
 /// leader's clock is ahead, in milliseconds.
 pub(crate) async fn measure_node(client: &CuratorClient, root: &str) -> Result<i64, String> {
-    let mut root = root.trim_end_matches('/');
-    // Locks create missing parents, so the node is created below the nearest node that exists.
-    while !root.is_empty() && matches!(client.check_exists(root).await, Ok(None)) {
-        root = root.rsplit_once('/').map_or("", |(parent, _)| parent);
-    }
+    let root = nearest(client, root).await;
     let path = format!("{root}/zklock-doctor-");
     let text = |error: ClientError| error.to_string();
     let denied = |remedy: &'static str| {
@@ -182,6 +180,16 @@ pub(crate) async fn measure_node(client: &CuratorClient, root: &str) -> Result<i
     ))?;
     let before = i64::try_from(before.as_millis()).unwrap_or(i64::MAX);
     Ok(found.map_or(0, |stat| stat.ctime.saturating_sub(before)))
+}
+
+/// The nearest node at or above `root` that exists; empty for `/`. Locks create missing parents, so
+/// the doctor creates its nodes below this one.
+async fn nearest<'a>(client: &CuratorClient, root: &'a str) -> &'a str {
+    let mut root = root.trim_end_matches('/');
+    while !root.is_empty() && matches!(client.check_exists(root).await, Ok(None)) {
+        root = root.rsplit_once('/').map_or("", |(parent, _)| parent);
+    }
+    root
 }
 
 /// The kernel's clock source.

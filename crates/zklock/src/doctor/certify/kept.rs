@@ -1,0 +1,153 @@
+//! The checks of caches, persistent nodes and groups.
+
+use curator_recipes::client::CuratorClient;
+use curator_recipes::{CuratorCache, GroupMember, PersistentNode, PersistentNodeError, Snapshot};
+
+use super::operations::{Names, names_of_events};
+use super::site::{Check, STEP, Sessions, Site, node, soon};
+use super::verdict::{Checked, Problem, Verdict, expect};
+
+/// The checks of caches, persistent nodes and groups, in the order of the output.
+pub(super) fn checks<'a>() -> Vec<Check<'a>> {
+    vec![
+        Check::new("CuratorCache", Sessions::Two, cache),
+        Check::new("PersistentNode", Sessions::Two, persistent_node),
+        Check::new("GroupMember", Sessions::Two, group),
+    ]
+}
+
+/// A cache sees nodes that are created, changed and deleted, at its root and deep below it. The
+/// verdict depends on what the cache has at the end, not on its events.
+async fn cache(site: Site) -> Checked {
+    let Site {
+        first,
+        second,
+        path,
+    } = &site;
+    let root = format!("{path}/tree");
+    let [branch, gone, created] = ["branch", "branch/gone", "branch/a"].map(|name| {
+        let name = format!("{root}/{name}");
+        second.resolve(&name).map(|path| (name, path))
+    });
+    let (branch, gone, created) = (branch?, gone?, created?);
+    for node in [path, &root, &branch.0, &gone.0] {
+        first.create().for_path(node, "1").await?;
+    }
+    let cache = CuratorCache::builder(second, &root)?.start()?;
+    let loaded = soon("the cache has loaded its nodes", cache.ready(), || {
+        cache.last_error()
+    })
+    .await?;
+    expect(
+        loaded.len() == 3,
+        "the cache is current, and lacks nodes that exist",
+    )?;
+    first.create().for_path(&created.0, "1").await?;
+    first.set_data(&branch.0, "2", None).await?;
+    first.delete().for_path(&gone.0).await?;
+    is_cached(&cache, |nodes| {
+        let data = nodes.get(&branch.1).node();
+        data.is_some_and(|node| node.data() == b"2")
+            && nodes.get(&created.1).node().is_some()
+            && nodes.get(&gone.1).node().is_none()
+    })
+    .await?;
+    first.set_data(&created.0, "3", None).await?;
+    let caught_up = soon("the cache has caught up", cache.caught_up(), || {
+        cache.last_error()
+    })
+    .await?;
+    let data = caught_up.get(&created.1).node();
+    expect(
+        data.is_some_and(|node| node.data() == b"3"),
+        "the cache has caught up, and lacks a change",
+    )?;
+    cache.close().await?;
+    by_events(second, &format!("{path}/probe")).await
+}
+
+/// Waits until the nodes of a cache are as expected.
+async fn is_cached(
+    cache: &CuratorCache,
+    is_expected: impl Fn(&Snapshot) -> bool,
+) -> Result<(), Problem> {
+    let mut snapshots = cache.snapshots();
+    soon(
+        "the cache has the changes",
+        snapshots.wait_for(is_expected),
+        || cache.last_error(),
+    )
+    .await?;
+    Ok(())
+}
+
+/// The verdict on a recipe with a cache that works.
+async fn by_events(client: &CuratorClient, path: &str) -> Checked {
+    Ok(match names_of_events(client, path).await? {
+        Names::Changed => Verdict::Works,
+        Names::Watched => Verdict::WorksBut("reads everything again after each change".to_owned()),
+    })
+}
+
+/// A persistent node is created again after another client's delete, until it is closed.
+async fn persistent_node(site: Site) -> Checked {
+    let Site {
+        first,
+        second,
+        path,
+    } = &site;
+    let kept = PersistentNode::builder(first, path)?.data("1").start();
+    kept.created_timeout(STEP).await?;
+    let czxid = async || {
+        let stat = second.check_exists(path).await?;
+        let stat = stat.ok_or_else(|| Problem::fault("a created node does not exist"))?;
+        Ok::<_, Problem>(stat.czxid)
+    };
+    let created = czxid().await?;
+    second.delete().for_path(path).await?;
+    let again = "the node is created again";
+    node(second, path, again, |stat| {
+        stat.is_some_and(|stat| stat.czxid > created)
+    })
+    .await?;
+    kept.close().await?;
+    expect(
+        second.check_exists(path).await?.is_none(),
+        "the node of a closed persistent node exists",
+    )?;
+    Ok(Verdict::Works)
+}
+
+/// Two members know each other, until one leaves.
+async fn group(site: Site) -> Checked {
+    let Site {
+        first,
+        second,
+        path,
+    } = &site;
+    let one = GroupMember::builder(first, path, "first")?.start();
+    let two = GroupMember::builder(second, path, "second")?.start();
+    for member in [&one, &two] {
+        joined(member).await?;
+        knows(member, 2).await?;
+    }
+    one.close().await?;
+    knows(&two, 1).await?;
+    two.close().await?;
+    by_events(second, &format!("{path}-probe")).await
+}
+
+async fn joined(member: &GroupMember) -> Result<(), Problem> {
+    let joined: Result<_, PersistentNodeError> = member.node().created_timeout(STEP).await;
+    joined?;
+    Ok(())
+}
+
+/// Waits until the member knows this number of members, itself included.
+async fn knows(member: &GroupMember, number: usize) -> Result<(), Problem> {
+    let group = member.group().clone();
+    is_cached(member.members(), |nodes| {
+        nodes.children(&group).count() == number
+    })
+    .await
+}

@@ -1,0 +1,383 @@
+//! The checks of single operations: what the servers answer, whatever their version is.
+
+use std::time::Duration;
+
+use curator_recipes::client::{
+    CreateMode, CuratorClient, Error as ClientError, NodeSpec, ReadOperation, ReadResult,
+    RecursiveWatch, TransactionResult, TreeEvent, ZPath,
+};
+
+use super::site::{Check, STEP, Sessions, Site, node, within_step};
+use super::verdict::{Checked, MayRefuse as _, Problem, Verdict, expect};
+use crate::settings::Settings;
+use crate::time::text;
+
+/// The time to live of a node, longer than the whole run.
+const TTL: Duration = Duration::from_secs(600);
+
+/// The checks of operations, in the order of the output.
+pub(super) fn checks(settings: &Settings) -> Vec<Check<'_>> {
+    let requested = settings.session_timeout;
+    vec![
+        Check::new("session", Sessions::Two, move |site| {
+            session(site, requested)
+        }),
+        Check::new("resume", Sessions::One, move |site| {
+            super::resume::check(site, settings)
+        }),
+        Check::new("sync", Sessions::One, sync),
+        Check::new("create, read, write, delete", Sessions::One, nodes),
+        Check::new("sequential nodes", Sessions::One, sequential),
+        Check::new("watches", Sessions::Two, watches),
+        Check::new("multi", Sessions::One, transactions),
+        Check::new("stats in transactions", Sessions::One, stats),
+        Check::new("multiRead", Sessions::One, multi_read),
+        Check::new("recursive watches", Sessions::One, recursive_watches),
+        Check::new("containers", Sessions::One, containers),
+        Check::new("TTL", Sessions::One, ttl),
+    ]
+}
+
+/// The granted timeout, and that a closed session leaves no ephemeral node.
+async fn session(site: Site, requested: Duration) -> Checked {
+    let Site {
+        first,
+        second,
+        path,
+    } = site;
+    let granted = first.session().await?.timeout();
+    let ephemeral = first.create().with_mode(CreateMode::Ephemeral);
+    ephemeral.for_path(&path, "").await?;
+    let id = first.session().await?.id();
+    second.sync(&path).await?;
+    let owner = second
+        .check_exists(&path)
+        .await?
+        .map(|stat| stat.ephemeral_owner);
+    expect(
+        owner == Some(id),
+        "an ephemeral node has another session as its owner",
+    )?;
+    first.close().await?;
+    let gone = "the node of a closed session is deleted";
+    node(&second, &path, gone, |stat| stat.is_none()).await?;
+    Ok(if granted == requested {
+        Verdict::Works
+    } else {
+        Verdict::WorksBut(format!(
+            "with a timeout of {}, not {}",
+            text(granted),
+            text(requested)
+        ))
+    })
+}
+
+async fn sync(site: Site) -> Checked {
+    site.first.sync("/").await?;
+    Ok(Verdict::Works)
+}
+
+/// The requests that every recipe needs.
+async fn nodes(site: Site) -> Checked {
+    let Site {
+        first: client,
+        path,
+        ..
+    } = site;
+    let child = format!("{path}/child");
+    expect(
+        client.check_exists(&path).await?.is_none(),
+        "a node exists that was not created",
+    )?;
+    client.create().for_path(&path, "1").await?;
+    expect(
+        matches!(
+            client.create().for_path(&path, "1").await,
+            Err(ClientError::NodeExists { .. })
+        ),
+        "a node was created twice",
+    )?;
+    client.create().for_path(&child, "").await?;
+    expect(
+        matches!(
+            client.delete().for_path(&path).await,
+            Err(ClientError::NotEmpty { .. })
+        ),
+        "a node with children was deleted",
+    )?;
+    expect(
+        client.get_children(&path).await? == ["child"],
+        "getChildren does not return the child",
+    )?;
+    client.set_data(&path, "2", Some(0)).await?;
+    expect(
+        matches!(
+            client.set_data(&path, "3", Some(0)).await,
+            Err(ClientError::BadVersion { .. })
+        ),
+        "setData ignores the version",
+    )?;
+    let (data, stat) = client.get_data(&path).await?;
+    expect(
+        data == b"2" && stat.version == 1 && stat.mzxid > stat.czxid,
+        "getData does not return what was written",
+    )?;
+    client.delete().for_path(&child).await?;
+    client.delete().with_version(1).for_path(&path).await?;
+    expect(
+        client.check_exists(&path).await?.is_none(),
+        "a deleted node exists",
+    )?;
+    Ok(Verdict::Works)
+}
+
+/// The numbers of sequential nodes, and their `czxid`, increase: the order of queues, and the
+/// fencing tokens.
+async fn sequential(site: Site) -> Checked {
+    let Site {
+        first: client,
+        path,
+        ..
+    } = site;
+    client.create().for_path(&path, "").await?;
+    let mut last = (String::new(), 0);
+    for _ in 0..2 {
+        let create = client.create().with_mode(CreateMode::EphemeralSequential);
+        let created = create.for_path(format!("{path}/n-"), "").await?;
+        let stat = client.check_exists(&created).await?;
+        let czxid = stat.ok_or_else(|| Problem::fault("a created node does not exist"))?;
+        let next = (created.name().to_owned(), czxid.czxid);
+        expect(
+            next.0 > last.0 && next.1 > last.1,
+            "the numbers of sequential nodes do not increase",
+        )?;
+        last = next;
+    }
+    Ok(Verdict::Works)
+}
+
+/// One-shot watches on a node, its absence and its children.
+async fn watches(site: Site) -> Checked {
+    let Site {
+        first,
+        second,
+        path,
+    } = site;
+    let child = format!("{path}/child");
+    let (_, created) = first.watch_exists(&path).await?;
+    second.create().for_path(&path, "").await?;
+    within_step("the watch of a missing node fires", created).await?;
+    first.sync(&path).await?;
+    let (_, children) = first.watch_children(&path).await?;
+    let (_, _, changed) = first.watch_data(&path).await?;
+    second.set_data(&path, "1", None).await?;
+    within_step("the watch of the data fires", changed).await?;
+    second.create().for_path(&child, "").await?;
+    within_step("the watch of the children fires", children).await?;
+    first.sync(&child).await?;
+    let (_, _, deleted) = first.watch_data(&child).await?;
+    second.delete().for_path(&child).await?;
+    within_step("the watch of a deleted node fires", deleted).await?;
+    Ok(Verdict::Works)
+}
+
+/// A transaction is applied as a whole, or not at all.
+async fn transactions(site: Site) -> Checked {
+    let Site {
+        first: client,
+        path,
+        ..
+    } = site;
+    let child = format!("{path}/child");
+    let missing = format!("{path}/missing");
+    client
+        .transaction()
+        .create(&path, "1", CreateMode::Persistent)?
+        .create(&child, "", CreateMode::Ephemeral)?
+        .check(&path, Some(0))?
+        .set_data(&path, "2", Some(0))?
+        .delete(&child, None)?
+        .commit()
+        .await?;
+    let (data, stat) = client.get_data(&path).await?;
+    expect(
+        data == b"2" && stat.num_children == 0,
+        "a transaction was not applied as a whole",
+    )?;
+    let failed = client
+        .transaction()
+        .set_data(&path, "3", None)?
+        .delete(&missing, None)?
+        .commit()
+        .await;
+    match failed {
+        Err(ClientError::TransactionFailed { index: 1, cause })
+            if matches!(*cause, ClientError::NoNode { .. }) => {}
+        Err(error) if error.is_refusal() => return Err(error.into()),
+        Err(error) => return Err(Problem::fault(format!("a failed transaction: {error}"))),
+        Ok(_) => return Err(Problem::fault("a transaction that must fail has succeeded")),
+    }
+    expect(
+        client.get_data(&path).await?.0 == b"2",
+        "a part of a failed transaction was applied",
+    )?;
+    Ok(Verdict::Works)
+}
+
+/// The stats of nodes that a transaction creates: the fencing tokens of locks in missing
+/// directories. Some servers omit them; the client then reads them.
+async fn stats(site: Site) -> Checked {
+    let Site {
+        first: client,
+        path,
+        ..
+    } = site;
+    let child = format!("{path}/child");
+    let results = client
+        .transaction()
+        .create(&path, "", CreateMode::Persistent)?
+        .create(&child, "", CreateMode::Ephemeral)?
+        .commit()
+        .await?;
+    for (path, result) in [&path, &child].into_iter().zip(results) {
+        let TransactionResult::Created(created) = result else {
+            return Err(Problem::fault(
+                "a create has the result of another operation",
+            ));
+        };
+        let found = client.check_exists(path).await?.map(|stat| stat.czxid);
+        expect(
+            found == Some(created.stat.czxid),
+            "a transaction returns a wrong czxid",
+        )?;
+    }
+    Ok(Verdict::Works)
+}
+
+async fn multi_read(site: Site) -> Checked {
+    let Site {
+        first: client,
+        path,
+        ..
+    } = site;
+    let root = client.create().for_path(&path, "1").await?;
+    let missing = root.child("missing")?;
+    let session = client.session().await?;
+    let reads = vec![
+        ReadOperation::Data(root.clone()),
+        ReadOperation::Children(root),
+        ReadOperation::Data(missing),
+    ];
+    let is_right = match session.read_all(reads).await?.as_slice() {
+        [
+            Ok(ReadResult::Data { data, .. }),
+            Ok(ReadResult::Children(children)),
+            Err(ClientError::NoNode { .. }),
+        ] => data == b"1" && children.is_empty(),
+        [Err(error), ..] if error.is_refusal() => return Err(error.clone().into()),
+        _ => false,
+    };
+    expect(
+        is_right,
+        "multiRead returns something else than single reads",
+    )?;
+    Ok(Verdict::Works)
+}
+
+/// Whether nodes with missing parents can be created, and whether these become containers, which
+/// the servers remove when they are empty.
+async fn containers(site: Site) -> Checked {
+    let Site {
+        first: client,
+        path,
+        ..
+    } = site;
+    let container = client.create().with_mode(CreateMode::Container);
+    let direct = container.for_path(&path, "").await;
+    let create = client.create().with_mode(CreateMode::Ephemeral);
+    let create = create.creating_parent_containers();
+    create.for_path(format!("{path}/a/b"), "").await?;
+    match direct {
+        Ok(_) => Ok(Verdict::Works),
+        Err(ClientError::Unimplemented { .. }) => Ok(Verdict::WorksBut(
+            "missing directories become persistent nodes, which stay".to_owned(),
+        )),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn ttl(site: Site) -> Checked {
+    let create = site.first.create();
+    let create = create.with_mode(CreateMode::PersistentWithTtl(TTL));
+    create.for_path(&site.path, "").await?;
+    Ok(Verdict::Works)
+}
+
+async fn recursive_watches(site: Site) -> Checked {
+    Ok(match names_of_events(&site.first, &site.path).await? {
+        Names::Changed => Verdict::Works,
+        Names::Watched => {
+            Verdict::WorksBut("their events name the watched node, not the changed one".to_owned())
+        }
+    })
+}
+
+/// Which node the events of a recursive watch name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    /// The node that has changed.
+    Changed,
+    /// The node that is watched, whatever has changed.
+    Watched,
+}
+
+/// Watches a node that does not exist yet, and changes nodes at it and below it.
+pub(super) async fn names_of_events(client: &CuratorClient, path: &str) -> Result<Names, Problem> {
+    let root = client.resolve(path)?;
+    let child = root.child("a")?;
+    let session = client.watching_client()?.session().await?;
+    let mut watch = session.watch_recursive(&root).await?;
+    for node in [&root, &child] {
+        let node = NodeSpec {
+            path: node.clone(),
+            data: [].into(),
+            mode: CreateMode::Persistent,
+            acl: client.acl_for(node),
+        };
+        client.session().await?.create(&node).await?;
+    }
+    client.set_data(&child, "1", None).await?;
+    client.delete().for_path(&child).await?;
+    let seen = events(&mut watch, 4).await?;
+    let expected = |changed: &ZPath| {
+        [
+            TreeEvent::Created(root.clone()),
+            TreeEvent::Created(changed.clone()),
+            TreeEvent::DataChanged(changed.clone()),
+            TreeEvent::Deleted(changed.clone()),
+        ]
+    };
+    if seen == expected(&child) {
+        Ok(Names::Changed)
+    } else if seen == expected(&root) {
+        Ok(Names::Watched)
+    } else {
+        Err(Problem::fault(format!(
+            "a recursive watch reports {seen:?} instead of {:?}",
+            expected(&child)
+        )))
+    }
+}
+
+/// The first events of a watch; fewer if the others do not arrive in time.
+async fn events(watch: &mut RecursiveWatch, number: usize) -> Result<Vec<TreeEvent>, Problem> {
+    let mut seen = Vec::new();
+    let collecting = async {
+        while seen.len() < number {
+            seen.push(watch.next().await);
+        }
+    };
+    let _ = tokio::time::timeout(STEP, collecting).await;
+    expect(!seen.is_empty(), "a recursive watch reports nothing")?;
+    Ok(seen)
+}
