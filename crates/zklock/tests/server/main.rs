@@ -8,9 +8,11 @@
     reason = "in a test, a panic is the way to fail"
 )]
 
+mod certified;
 mod command_line;
 mod configuration;
 mod configured;
+mod embedded;
 mod inherited;
 mod leading;
 mod losing;

@@ -1,0 +1,56 @@
+//! `zklock doctor --certify` on servers that are slow, or where something is wrong.
+
+use std::time::Duration;
+
+use curator_test::{EmbeddedServer, FaultProxy, OpCode};
+
+use crate::certified::{certified, certify};
+
+/// The requests of all checks, counted on an embedded server, and a reserve for retries.
+const REQUESTS: u64 = 900;
+
+/// Each request takes 50 ms, as between continents.
+#[tokio::test]
+async fn all_checks_end_in_time_on_a_slow_server() {
+    let server = EmbeddedServer::start().unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    proxy.set_delay(Duration::from_millis(50));
+    let (printed, certified) = certified(&mut certify(&proxy.connect_string(), "")).await;
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    assert!(certified.limited_recipes().is_empty(), "{certified:?}");
+    let requests: u64 = server.requests().values().sum();
+    assert!(
+        requests < REQUESTS,
+        "{requests} requests: {:?}",
+        server.requests()
+    );
+    assert!(server.session_ids().is_empty(), "sessions remain");
+}
+
+/// What hangs is a fault, and its sessions and nodes are removed.
+#[tokio::test]
+async fn an_operation_that_hangs_is_a_fault_of_the_recipes_that_need_it() {
+    let server = EmbeddedServer::start().unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    proxy.hold_replies(OpCode::AddWatch);
+    let (printed, certified) = certified(&mut certify(&proxy.connect_string(), "")).await;
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    let faults = ["recursive watches", "CuratorCache", "GroupMember"];
+    for name in faults {
+        assert!(
+            certified.verdict(name).starts_with("fault: "),
+            "{printed:?}"
+        );
+    }
+    let last = format!(
+        "- do not use on these servers, or repeat the check: {}\n",
+        faults.join(", ")
+    );
+    assert!(printed.out.ends_with(&last), "{printed:?}");
+    assert_eq!(certified.verdict("InterProcessMutex"), "works");
+    let client = curator_recipes::client::CuratorClient::builder(server.connect_string())
+        .connect()
+        .await
+        .unwrap();
+    assert_eq!(client.get_children("/").await.unwrap(), ["zookeeper"]);
+}

@@ -1,0 +1,4 @@
+//! Tests that use embedded servers only.
+
+mod certifying;
+mod dialects;
