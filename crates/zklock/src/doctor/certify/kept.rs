@@ -72,12 +72,15 @@ async fn is_cached(
     is_expected: impl Fn(&Snapshot) -> bool,
 ) -> Result<(), Problem> {
     let mut snapshots = cache.snapshots();
-    soon(
-        "the cache has the changes",
-        snapshots.wait_for(is_expected),
-        || cache.last_error(),
-    )
-    .await?;
+    let waiting = async {
+        let expected = snapshots.wait_for(is_expected).await;
+        expected.map_err(|ended| {
+            cache
+                .last_error()
+                .map_or_else(|| Problem::from(ended), Problem::from)
+        })
+    };
+    soon("the cache has the changes", waiting, || cache.last_error()).await?;
     Ok(())
 }
 
