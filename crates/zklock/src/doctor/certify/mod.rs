@@ -30,6 +30,7 @@ use crate::failure::{Code, Failure};
 use crate::print::{SENTENCE, print, printable, step};
 use crate::settings::{Connection, Settings};
 use crate::signals::Signals;
+use crate::time::text;
 
 /// When the last check ends. Closing the sessions and removing the nodes takes the rest of 30 s, if
 /// the servers do not reply.
@@ -152,10 +153,12 @@ impl Run<'_> {
             _ = stopped.wait_for(|is_stopped| *is_stopped) => Ok(Verdict::NotChecked(
                 "a signal has ended the run".to_owned(),
             )),
-            () = tokio::time::sleep_until(limit) => Err(Problem::fault(format!(
-                "no result within {}s",
-                limit.saturating_duration_since(begun).as_secs()
-            ))),
+            () = tokio::time::sleep_until(limit) => Err(Problem::fault(
+                match limit.saturating_duration_since(begun) {
+                    Duration::ZERO => format!("not run: {} were over", text(CHECKS)),
+                    time => format!("no result within {}", text(time)),
+                },
+            )),
             checked = self.checked(check, number, &mut clients) => checked,
         };
         stream::iter(&clients)
@@ -224,32 +227,32 @@ fn report(
 ) -> Result<u8, Failure> {
     let width = checks.iter().map(|check| check.name.len()).max();
     let width = width.unwrap_or_default();
-    let line = |name: &str, text: &str| format!("{name:width$}  {text}\n");
-    let mut text = line("OPERATION", "RESULT");
+    let line = |name: &str, result: &str| format!("{name:width$}  {result}\n");
+    let mut lines = line("OPERATION", "RESULT");
     let mut faults = Vec::new();
     for (number, (check, verdict)) in checks.iter().zip(verdicts).enumerate() {
         if number == operations {
-            text += &format!("\n{}", line("RECIPE", "RESULT"));
+            lines += &format!("\n{}", line("RECIPE", "RESULT"));
         }
-        text += &line(check.name, &printable(&verdict.to_string(), SENTENCE));
+        lines += &line(check.name, &printable(&verdict.to_string(), SENTENCE));
         if verdict.is_fault() {
             faults.push(check.name);
         }
     }
-    text += "\n";
+    lines += "\n";
     if !faults.is_empty() {
-        text += &format!(
+        lines += &format!(
             "- do not use on these servers, or repeat the check: {}\n",
             faults.join(", ")
         );
     }
     let is_right = faults.is_empty() && removed.is_ok();
     if let Err(remains) = removed {
-        text += &format!("- {}\n", printable(&remains, SENTENCE));
+        lines += &format!("- {}\n", printable(&remains, SENTENCE));
     }
     if is_right {
-        text += "nothing is wrong\n";
+        lines += "nothing is wrong\n";
     }
-    print(&text)?;
+    print(&lines)?;
     Ok(u8::from(!is_right))
 }

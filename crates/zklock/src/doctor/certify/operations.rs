@@ -58,17 +58,26 @@ async fn session(site: Site, requested: Duration) -> Checked {
         owner == Some(id),
         "an ephemeral node has another session as its owner",
     )?;
-    first.close().await?;
+    let mut limitations = Vec::new();
+    match first.close().await {
+        Err(ClientError::CloseUnconfirmed { .. }) => {
+            limitations.push("the server does not confirm the end of a session".to_owned());
+        }
+        closed => closed?,
+    }
     let gone = "the node of a closed session is deleted";
     node(&second, &path, gone, |stat| stat.is_none()).await?;
-    Ok(if granted == requested {
-        Verdict::Works
-    } else {
-        Verdict::WorksBut(format!(
-            "with a timeout of {}, not {}",
+    if granted != requested {
+        limitations.push(format!(
+            "the timeout is {}, not {}",
             text(granted),
             text(requested)
-        ))
+        ));
+    }
+    Ok(if limitations.is_empty() {
+        Verdict::Works
+    } else {
+        Verdict::WorksBut(limitations.join("; "))
     })
 }
 

@@ -96,7 +96,7 @@ pub(super) async fn within_step<T>(
 }
 
 fn late(what: &str) -> Problem {
-    Problem::fault(format!("{what} not within {}s", STEP.as_secs()))
+    Problem::fault(format!("not within {}s: {what}", STEP.as_secs()))
 }
 
 /// Waits until the directory has this many children: until contenders have joined its queue, for

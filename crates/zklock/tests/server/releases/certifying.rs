@@ -42,8 +42,7 @@ async fn every_recipe_works_and_no_node_remains() {
     }
     let session = certified.verdict("session");
     assert!(
-        session.starts_with("works, but with a timeout of ")
-            && session.ends_with(", not 2h 46m 39s"),
+        session.starts_with("works, but the timeout is ") && session.ends_with(", not 2h 46m 39s"),
         "{session}"
     );
     assert!(names_below(&others, &root).await.is_empty());
