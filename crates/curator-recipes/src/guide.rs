@@ -24,10 +24,10 @@
 //! # Pages in the repository
 //!
 //! Other pages are only in the repository: in `docs`, service discovery (`discovery.md`), the
-//! command `zklock` (`zklock.md`), the runbook, the alert rules and the dashboard (`operations`),
-//! bugs in other crates (`upstream.md`), measurements (`performance.md`), the architecture and the
-//! decision records (ADR); in `examples`, a program for each task, among them a whole service
-//! (`service`).
+//! command `zklock` (`zklock.md`), the servers on which each recipe works (`servers.md`), the
+//! runbook, the alert rules and the dashboard (`operations`), bugs in other crates (`upstream.md`),
+//! measurements (`performance.md`), the architecture and the decision records (ADR); in `examples`,
+//! a program for each task, among them a whole service (`service`).
 //!
 //! A *pipeline* is a group of requests that are sent together, without waiting in between, and so
 //! cost one round trip.
@@ -205,6 +205,7 @@ pub mod retries {}
 /// [runbook]: crate::guide#pages-in-the-repository
 /// [lies]: crate::guide::guarantees#servers-that-lie
 /// [native]: crate::guide#pages-in-the-repository
+/// [servers]: crate::guide#pages-in-the-repository
 /// [service]: crate::guide#pages-in-the-repository
 #[doc = include_str!("../docs/production.md")]
 pub mod production {}
