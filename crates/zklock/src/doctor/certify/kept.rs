@@ -4,15 +4,15 @@ use curator_recipes::client::CuratorClient;
 use curator_recipes::{CuratorCache, GroupMember, PersistentNode, PersistentNodeError, Snapshot};
 
 use super::operations::{Names, names_of_events};
-use super::site::{Check, STEP, Sessions, Site, node, soon};
+use super::site::{Check, STEP, Site, node, soon};
 use super::verdict::{Checked, Problem, Verdict, expect};
 
 /// The checks of caches, persistent nodes and groups, in the order of the output.
 pub(super) fn checks<'a>() -> Vec<Check<'a>> {
     vec![
-        Check::new("CuratorCache", Sessions::Two, cache),
-        Check::new("PersistentNode", Sessions::Two, persistent_node),
-        Check::new("GroupMember", Sessions::Two, group),
+        Check::new("CuratorCache", cache),
+        Check::new("PersistentNode", persistent_node),
+        Check::new("GroupMember", group),
     ]
 }
 

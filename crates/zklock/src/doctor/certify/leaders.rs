@@ -5,15 +5,15 @@ use std::convert::Infallible;
 use curator_recipes::{FencingToken, LeaderLatch, LeaderObserver, LeaderSelector, ObservedLeader};
 use tokio::sync::{mpsc, oneshot};
 
-use super::site::{Check, Sessions, Site, children, soon};
+use super::site::{Check, Site, children, soon};
 use super::verdict::{Checked, Problem, Verdict, expect};
 
 /// The checks of leadership, in the order of the output.
 pub(super) fn checks<'a>() -> Vec<Check<'a>> {
     vec![
-        Check::new("LeaderLatch", Sessions::Two, latch),
-        Check::new("LeaderSelector", Sessions::Two, selector),
-        Check::new("LeaderObserver", Sessions::Two, observer),
+        Check::new("LeaderLatch", latch),
+        Check::new("LeaderSelector", selector),
+        Check::new("LeaderObserver", observer),
     ]
 }
 

@@ -10,26 +10,25 @@ use curator_recipes::{
     SemaphoreLease, SharedCount, Wait, revoke,
 };
 
-use super::site::{Check, Sessions, Site, children, within_step};
+use super::site::{Check, Site, children, within_step};
 use super::verdict::{Checked, Problem, Verdict, expect};
 
 /// The checks of locks, in the order of the output.
 pub(super) fn checks<'a>() -> Vec<Check<'a>> {
     vec![
-        Check::new("InterProcessMutex", Sessions::Two, mutex),
-        Check::new("InterProcessSemaphoreMutex", Sessions::Two, semaphore_mutex),
-        Check::new("InterProcessReadWriteLock", Sessions::Two, read_write),
-        Check::new("InterProcessMultiLock", Sessions::Two, multi_lock),
-        Check::new("InterProcessMultiLock::of", Sessions::Two, multi_lock_of),
-        Check::new("InterProcessSemaphoreV2", Sessions::Two, semaphore),
+        Check::new("InterProcessMutex", mutex),
+        Check::new("InterProcessSemaphoreMutex", semaphore_mutex),
+        Check::new("InterProcessReadWriteLock", read_write),
+        Check::new("InterProcessMultiLock", multi_lock),
+        Check::new("InterProcessMultiLock::of", multi_lock_of),
+        Check::new("InterProcessSemaphoreV2", semaphore),
         Check::new(
             "InterProcessSemaphoreV2::with_shared_count",
-            Sessions::Two,
             semaphore_with_count,
         ),
-        Check::new("LockGuard::lost", Sessions::Two, lost),
-        Check::new("LockGuard::transaction", Sessions::Two, guarded_transaction),
-        Check::new("revoke", Sessions::Two, revocation),
+        Check::new("LockGuard::lost", lost),
+        Check::new("LockGuard::transaction", guarded_transaction),
+        Check::new("revoke", revocation),
     ]
 }
 

@@ -1,9 +1,10 @@
 //! `zklock doctor --certify`: runs each operation and each recipe on the servers, and prints which
 //! of them may be used there.
 //!
-//! Every check has its sessions and its path below a node that is removed at the end. Only the
-//! results count: the version that a server reports is not read. All recipes are used as a program
-//! would use them, through the public interface of the library.
+//! Every check has its path, below a node that is removed at the end, and two sessions that no other
+//! check uses at the same time, or after it has ended one of them. Only the results count: the
+//! version that a server reports is not read. All recipes are used as a program would use them,
+//! through the public interface of the library.
 
 mod kept;
 mod leaders;
@@ -15,6 +16,7 @@ mod values;
 mod verdict;
 
 use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use curator_recipes::client::{CuratorClient, Error as ClientError};
@@ -22,7 +24,7 @@ use futures_util::{StreamExt as _, stream};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use self::site::{Check, Sessions, Site, builder};
+use self::site::{Check, Site, builder};
 use self::verdict::{Problem, Verdict};
 use super::nearest;
 use crate::command::code;
@@ -68,6 +70,7 @@ pub(crate) async fn certify(root: &str, connection: &Connection) -> Result<u8, F
         path: &path,
         deadline,
         stopped: stop.subscribe(),
+        idle: Mutex::default(),
     };
     let operations = operations::checks(&settings);
     let recipes: Vec<_> = [
@@ -94,6 +97,8 @@ pub(crate) async fn certify(root: &str, connection: &Connection) -> Result<u8, F
             (results.await, Some(status))
         }
     };
+    let idle = std::mem::take(&mut *run.idle());
+    close(idle.iter().flatten()).await;
     let removed = remove(&client, &path).await;
     let _ = client.close().await;
     if let Some(status) = signal {
@@ -139,15 +144,20 @@ struct Run<'a> {
     deadline: Instant,
     /// Whether a signal has ended the run.
     stopped: watch::Receiver<bool>,
+    /// The sessions of checks that have ended, for the next ones.
+    idle: Mutex<Vec<Pair>>,
 }
 
+/// The clients of a check.
+type Pair = [CuratorClient; 2];
+
 impl Run<'_> {
-    /// Runs a check in new sessions, and closes them, even if the check is cut off.
+    /// Runs a check, and closes its sessions unless the next check can use them.
     async fn verdict(&self, check: &Check<'_>, number: usize) -> Verdict {
         let begun = Instant::now();
         let limit = self.deadline.min(begun + CHECK);
         let mut stopped = self.stopped.clone();
-        let mut clients = Vec::new();
+        let mut clients = None;
         let checked = tokio::select! {
             biased;
             _ = stopped.wait_for(|is_stopped| *is_stopped) => Ok(Verdict::NotChecked(
@@ -161,12 +171,13 @@ impl Run<'_> {
             )),
             checked = self.checked(check, number, &mut clients) => checked,
         };
-        stream::iter(&clients)
-            .for_each_concurrent(None, async |client: &CuratorClient| {
-                let _ = client.close().await;
-            })
-            .await;
         let verdict = checked.unwrap_or_else(Problem::verdict);
+        match clients {
+            Some(clients) if !verdict.is_fault() && clients.iter().all(has_first_session) => {
+                self.idle().push(clients);
+            }
+            clients => close(clients.iter().flatten()).await,
+        }
         step(format_args!(
             "{}: {verdict}; {} ms",
             check.name,
@@ -179,21 +190,14 @@ impl Run<'_> {
         &self,
         check: &Check<'_>,
         number: usize,
-        clients: &mut Vec<CuratorClient>,
+        clients: &mut Option<Pair>,
     ) -> verdict::Checked {
-        let connect = async || {
-            let builder = builder(self.settings, &self.settings.connect);
-            let builder = builder.map_err(|error| Problem::fault(error.to_string()))?;
-            Ok::<_, Problem>(builder.connect().await?)
+        let idle = self.idle().pop();
+        let [first, second] = match idle {
+            Some(pair) => pair,
+            None => tokio::try_join!(self.connect(), self.connect())?.into(),
         };
-        let (first, second) = match check.sessions {
-            Sessions::One => {
-                let client = connect().await?;
-                (client.clone(), client)
-            }
-            Sessions::Two => tokio::try_join!(connect(), connect())?,
-        };
-        clients.extend([first.clone(), second.clone()]);
+        *clients = Some([first.clone(), second.clone()]);
         let path = format!("{}/{number}", self.path);
         let site = Site {
             first,
@@ -202,6 +206,32 @@ impl Run<'_> {
         };
         (check.run)(site).await
     }
+
+    async fn connect(&self) -> Result<CuratorClient, Problem> {
+        let builder = builder(self.settings, &self.settings.connect);
+        let builder = builder.map_err(|error| Problem::fault(error.to_string()))?;
+        Ok(builder.connect().await?)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Pair>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the client still has the session that it began with, and a connection.
+fn has_first_session(client: &CuratorClient) -> bool {
+    client
+        .try_session()
+        .is_ok_and(|session| session.epoch() == 1)
+}
+
+/// Closes the clients, all at the same time.
+async fn close(clients: impl Iterator<Item = &CuratorClient>) {
+    stream::iter(clients)
+        .for_each_concurrent(None, async |client| {
+            let _ = client.close().await;
+        })
+        .await;
 }
 
 /// Removes the nodes of all checks. Returns what remains.

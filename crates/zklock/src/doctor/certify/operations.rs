@@ -7,7 +7,7 @@ use curator_recipes::client::{
     RecursiveWatch, TransactionResult, TreeEvent, ZPath,
 };
 
-use super::site::{Check, STEP, Sessions, Site, node, within_step};
+use super::site::{Check, STEP, Site, node, within_step};
 use super::verdict::{Checked, MayRefuse as _, Problem, Verdict, expect};
 use crate::settings::Settings;
 use crate::time::text;
@@ -19,22 +19,18 @@ const TTL: Duration = Duration::from_secs(600);
 pub(super) fn checks(settings: &Settings) -> Vec<Check<'_>> {
     let requested = settings.session_timeout;
     vec![
-        Check::new("session", Sessions::Two, move |site| {
-            session(site, requested)
-        }),
-        Check::new("resume", Sessions::One, move |site| {
-            super::resume::check(site, settings)
-        }),
-        Check::new("sync", Sessions::One, sync),
-        Check::new("create, read, write, delete", Sessions::One, nodes),
-        Check::new("sequential nodes", Sessions::One, sequential),
-        Check::new("watches", Sessions::Two, watches),
-        Check::new("multi", Sessions::One, transactions),
-        Check::new("stats in transactions", Sessions::One, stats),
-        Check::new("multiRead", Sessions::One, multi_read),
-        Check::new("recursive watches", Sessions::One, recursive_watches),
-        Check::new("containers", Sessions::One, containers),
-        Check::new("TTL", Sessions::One, ttl),
+        Check::new("session", move |site| session(site, requested)),
+        Check::new("resume", move |site| super::resume::check(site, settings)),
+        Check::new("sync", sync),
+        Check::new("create, read, write, delete", nodes),
+        Check::new("sequential nodes", sequential),
+        Check::new("watches", watches),
+        Check::new("multi", transactions),
+        Check::new("stats in transactions", stats),
+        Check::new("multiRead", multi_read),
+        Check::new("recursive watches", recursive_watches),
+        Check::new("containers", containers),
+        Check::new("TTL", ttl),
     ]
 }
 

@@ -21,40 +21,29 @@ const CLOSE: Duration = Duration::from_secs(1);
 /// More than a check has.
 const REQUESTS_IN_FLIGHT: usize = 1_000;
 
-/// Where a check runs. Only this check uses these sessions and this path, so that a check whose
-/// requests end a session, or remove a directory, disturbs no other.
+/// Where a check runs. While it runs, no other check uses these sessions and this path, so that a
+/// check whose requests end a session, or remove a directory, disturbs no other.
 #[derive(Clone)]
 pub(super) struct Site {
     pub(super) first: CuratorClient,
-    /// The same as the first if the check needs only one session.
     pub(super) second: CuratorClient,
     /// A path that does not exist. Its parent exists.
     pub(super) path: String,
 }
 
-/// How many sessions a check needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sessions {
-    One,
-    Two,
-}
-
 /// A check of one operation or of one recipe.
 pub(super) struct Check<'a> {
     pub(super) name: &'static str,
-    pub(super) sessions: Sessions,
     pub(super) run: Box<dyn Fn(Site) -> BoxFuture<'a, Checked> + Send + Sync + 'a>,
 }
 
 impl<'a> Check<'a> {
     pub(super) fn new<F: Future<Output = Checked> + Send + 'a>(
         name: &'static str,
-        sessions: Sessions,
         run: impl Fn(Site) -> F + Send + Sync + 'a,
     ) -> Self {
         Self {
             name,
-            sessions,
             run: Box::new(move |site| Box::pin(run(site))),
         }
     }

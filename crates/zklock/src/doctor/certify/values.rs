@@ -8,7 +8,7 @@ use curator_recipes::{
     SharedValue, ValueError,
 };
 
-use super::site::{Check, STEP, Sessions, Site, within_step};
+use super::site::{Check, STEP, Site, within_step};
 use super::verdict::{Checked, Problem, Verdict, expect};
 
 /// How often each session changes a counter.
@@ -17,17 +17,13 @@ const CHANGES: i64 = 5;
 /// The checks of values, in the order of the output.
 pub(super) fn checks<'a>() -> Vec<Check<'a>> {
     vec![
-        Check::new("DistributedAtomicLong", Sessions::Two, atomic_long),
-        Check::new(
-            "DistributedAtomicLong::exactly_once",
-            Sessions::Two,
-            exactly_once,
-        ),
-        Check::new("DistributedAtomicValue", Sessions::Two, atomic_value),
-        Check::new("IdGenerator", Sessions::Two, ids),
-        Check::new("SharedCount", Sessions::Two, shared_count),
-        Check::new("SharedValue", Sessions::Two, shared_value),
-        Check::new("Config", Sessions::Two, config),
+        Check::new("DistributedAtomicLong", atomic_long),
+        Check::new("DistributedAtomicLong::exactly_once", exactly_once),
+        Check::new("DistributedAtomicValue", atomic_value),
+        Check::new("IdGenerator", ids),
+        Check::new("SharedCount", shared_count),
+        Check::new("SharedValue", shared_value),
+        Check::new("Config", config),
     ]
 }
 

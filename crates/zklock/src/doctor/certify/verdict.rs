@@ -209,13 +209,6 @@ mod tests {
         assert!(matches!(verdict(silent.clone()), Verdict::Fault(_)));
         assert!(matches!(verdict(acquire(&silent)), Verdict::Fault(_)));
         assert!(matches!(
-            verdict(CacheError::WatchesRefused {
-                path: path.clone(),
-                cause: silent
-            }),
-            Verdict::Refused(_)
-        ));
-        assert!(matches!(
             verdict(ClientError::NoNode {
                 operation: "create",
                 path

@@ -47,7 +47,8 @@ async fn the_table_of_servers_is_what_certify_prints_on_each_dialect() {
 /// What `certify` prints on one dialect, over each transport.
 struct Column {
     dialect: Dialect,
-    runs: Vec<Certified>,
+    /// The verdicts, or the refusal of the client.
+    runs: Vec<Result<Certified, String>>,
 }
 
 impl Column {
@@ -58,9 +59,14 @@ impl Column {
             let mut run = certify(&server.connect_string(), "--session-timeout 10s");
             let (printed, certified) = certified(run.env("ZKLOCK_TRANSPORT", transport)).await;
             let has_fault = printed.out.contains("fault: ");
-            assert_eq!(printed.code, Some(i32::from(has_fault)), "{printed:?}");
-            assert!(!certified.recipes.is_empty(), "{printed:?}");
-            runs.push(certified);
+            runs.push(match printed.code {
+                // The client is refused.
+                Some(123) => Err(printed.error.trim().replace("zklock: ", "refused: ")),
+                code => {
+                    assert_eq!(code, Some(i32::from(has_fault)), "{printed:?}");
+                    Ok(certified)
+                }
+            });
         }
         Self { dialect, runs }
     }
@@ -69,6 +75,7 @@ impl Column {
         self.runs
             .iter()
             .zip(TRANSPORTS)
+            .filter_map(|(run, transport)| Some((run.as_ref().ok()?, transport)))
             .flat_map(move |(run, transport)| {
                 let all = run.operations.iter().chain(&run.recipes);
                 let faults = all.filter(|(_, verdict)| verdict.starts_with("fault: "));
@@ -78,24 +85,28 @@ impl Column {
             })
     }
 
-    /// The cells of a table, one for each row.
-    fn cells(&self, rows: fn(&Certified) -> &[(String, String)], notes: &mut Notes) -> Vec<String> {
-        let [one, other] = [0, 1].map(|run: usize| rows(&self.runs[run]));
-        assert_eq!(one.len(), other.len());
-        one.iter()
-            .zip(other)
-            .map(|((_, one), (_, other))| {
-                let cells = [one, other].map(|verdict| notes.cell(&without_names(verdict)));
-                if cells[0] == cells[1] {
-                    return cells[0].clone();
-                }
-                let cells = cells.iter().zip(TRANSPORTS);
-                let cells = cells.map(|(cell, transport)| format!("{transport}: {cell}"));
-                cells.collect::<Vec<_>>().join("; ")
+    /// The cell of a row, by its number.
+    fn cell(&self, rows: Rows, number: usize, notes: &mut Notes) -> String {
+        let cells: Vec<_> = self
+            .runs
+            .iter()
+            .map(|run| match run {
+                Ok(run) => &rows(run)[number].1,
+                Err(refusal) => refusal,
             })
-            .collect()
+            .map(|verdict| notes.cell(&without_names(verdict)))
+            .collect();
+        if cells[0] == cells[1] {
+            return cells[0].clone();
+        }
+        let cells = cells.iter().zip(TRANSPORTS);
+        let cells = cells.map(|(cell, transport)| format!("{transport}: {cell}"));
+        cells.collect::<Vec<_>>().join("; ")
     }
 }
+
+/// Selects a table of the output.
+type Rows = fn(&Certified) -> &[(String, String)];
 
 /// The verdict without the paths and addresses of this run.
 fn without_names(verdict: &str) -> String {
@@ -150,15 +161,16 @@ fn page_part(columns: &[Column]) -> String {
 
 /// A table with a row for each operation or recipe, and a column for the dialects in a row that do
 /// not differ in it.
-fn table(
-    head: &str,
-    columns: &[Column],
-    rows: fn(&Certified) -> &[(String, String)],
-    notes: &mut Notes,
-) -> String {
+fn table(head: &str, columns: &[Column], rows: Rows, notes: &mut Notes) -> String {
+    let names: Vec<_> = rows(columns[0].runs[0].as_ref().unwrap())
+        .iter()
+        .map(|(name, _)| name)
+        .collect();
     let mut groups: Vec<(Vec<Dialect>, Vec<String>)> = Vec::new();
     for column in columns {
-        let cells = column.cells(rows, notes);
+        let cells: Vec<_> = (0..names.len())
+            .map(|number| column.cell(rows, number, notes))
+            .collect();
         match groups.last_mut() {
             Some((dialects, known)) if *known == cells => dialects.push(column.dialect),
             _ => groups.push((vec![column.dialect], cells)),
@@ -167,11 +179,11 @@ fn table(
     let heads: Vec<_> = groups.iter().map(|(dialects, _)| title(dialects)).collect();
     let line = |name: &str, cells: &[String]| format!("| {name} | {} |\n", cells.join(" | "));
     let mut table = line(head, &heads) + "|---" + &"|---".repeat(heads.len()) + "|\n";
-    for (number, (name, _)) in rows(&columns[0].runs[0]).iter().enumerate() {
+    for (number, name) in names.iter().enumerate() {
         let name = if head == "Recipe" {
             format!("`{name}`")
         } else {
-            name.clone()
+            name.to_string()
         };
         let cells = groups.iter().map(|(_, cells)| cells[number].clone());
         table += &line(&name, &cells.collect::<Vec<_>>());
