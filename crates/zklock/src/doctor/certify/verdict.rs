@@ -91,6 +91,7 @@ impl MayRefuse for ClientError {
     fn is_refusal(&self) -> bool {
         match self {
             Self::Unimplemented { .. }
+            | Self::ConnectRefused { .. }
             | Self::NoAuth { .. }
             | Self::InvalidAcl { .. }
             | Self::QuotaExceeded { .. }
