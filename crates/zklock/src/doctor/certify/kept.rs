@@ -3,7 +3,7 @@
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{CuratorCache, GroupMember, PersistentNode, PersistentNodeError, Snapshot};
 
-use super::operations::{Names, names_of_events};
+use super::recursive_watches::{Names, names_of_events};
 use super::site::{Check, STEP, Site, node, soon};
 use super::verdict::{Checked, Problem, Verdict, expect};
 
