@@ -46,6 +46,19 @@ impl Certified {
         }
     }
 
+    /// The same names, with verdicts that are made from these.
+    pub(crate) fn map(self, change: impl Fn(&str) -> String) -> Self {
+        let changed = |rows: Vec<(String, String)>| {
+            rows.into_iter()
+                .map(|(name, verdict)| (name, change(&verdict)))
+                .collect()
+        };
+        Self {
+            operations: changed(self.operations),
+            recipes: changed(self.recipes),
+        }
+    }
+
     /// The verdict on an operation or a recipe.
     pub(crate) fn verdict(&self, name: &str) -> &str {
         let mut all = self.operations.iter().chain(&self.recipes);

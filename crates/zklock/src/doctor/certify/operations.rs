@@ -259,6 +259,7 @@ async fn stats(site: Site) -> Checked {
     Ok(Verdict::Works)
 }
 
+/// Several reads in one request. Where the server does not know it, the client sends several.
 async fn multi_read(site: Site) -> Checked {
     let Site {
         first: client,
@@ -267,13 +268,15 @@ async fn multi_read(site: Site) -> Checked {
     } = site;
     let root = client.create().for_path(&path, "1").await?;
     let missing = root.child("missing")?;
-    let session = client.session().await?;
-    let reads = vec![
+    let reads = [
         ReadOperation::Data(root.clone()),
         ReadOperation::Children(root),
         ReadOperation::Data(missing),
     ];
-    let is_right = match session.read_all(reads).await?.as_slice() {
+    let replies = client
+        .retry(|session| session.read_all(reads.to_vec()))
+        .await?;
+    let is_right = match replies.as_slice() {
         [
             Ok(ReadResult::Data { data, .. }),
             Ok(ReadResult::Children(children)),

@@ -22,12 +22,13 @@ const AT_A_TIME: usize = 3;
 
 #[tokio::test]
 async fn the_table_of_servers_is_what_certify_prints_on_each_dialect() {
-    let columns: Vec<_> = stream::iter(Dialect::ALL)
-        .map(Column::of)
+    let runs: Vec<_> = stream::iter(Dialect::ALL)
+        .map(runs)
         .buffered(AT_A_TIME)
         .collect()
         .await;
-    let written = page_part(&columns);
+    let faults: Vec<_> = runs.iter().flatten().flat_map(Run::faults).collect();
+    let written = page_part(runs);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/servers.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).unwrap();
@@ -36,7 +37,6 @@ async fn the_table_of_servers_is_what_certify_prints_on_each_dialect() {
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(&path, &expected).unwrap();
     }
-    let faults: Vec<_> = columns.iter().flat_map(Column::faults).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert!(
         page == expected || std::env::var_os(WRITE).is_some(),
@@ -44,69 +44,57 @@ async fn the_table_of_servers_is_what_certify_prints_on_each_dialect() {
     );
 }
 
-/// What `certify` prints on one dialect, over each transport.
-struct Column {
+/// A run on a dialect.
+struct Run {
     dialect: Dialect,
+    /// `None` if there is no difference between the transports.
+    transport: Option<&'static str>,
     /// The verdicts, or the refusal of the client.
-    runs: Vec<Result<Certified, String>>,
+    verdicts: Result<Certified, String>,
 }
 
-impl Column {
-    async fn of(dialect: Dialect) -> Self {
-        let server = EmbeddedServer::builder().dialect(dialect).start().unwrap();
-        let mut runs = Vec::new();
-        for transport in TRANSPORTS {
-            let mut run = certify(&server.connect_string(), "--session-timeout 10s");
-            let (printed, certified) = certified(run.env("ZKLOCK_TRANSPORT", transport)).await;
-            let has_fault = printed.out.contains("fault: ");
-            runs.push(match printed.code {
-                // The client is refused.
-                Some(123) => Err(printed.error.trim().replace("zklock: ", "refused: ")),
-                code => {
-                    assert_eq!(code, Some(i32::from(has_fault)), "{printed:?}");
-                    Ok(certified)
-                }
-            });
-        }
-        Self { dialect, runs }
+/// The runs on a dialect: one for each transport, or only one if both print the same.
+async fn runs(dialect: Dialect) -> Vec<Run> {
+    let server = EmbeddedServer::builder().dialect(dialect).start().unwrap();
+    let mut runs = Vec::new();
+    for transport in TRANSPORTS {
+        let mut run = certify(&server.connect_string(), "--session-timeout 10s");
+        let (printed, certified) = certified(run.env("ZKLOCK_TRANSPORT", transport)).await;
+        let verdicts = match printed.code {
+            Some(123) => Err(without_names(
+                printed.error.trim().trim_start_matches("zklock: "),
+            )),
+            code => {
+                let has_fault = printed.out.contains("fault: ");
+                assert_eq!(code, Some(i32::from(has_fault)), "{printed:?}");
+                Ok(certified.map(without_names))
+            }
+        };
+        runs.push(Run {
+            dialect,
+            transport: Some(transport),
+            verdicts,
+        });
     }
+    if runs[0].verdicts == runs[1].verdicts {
+        runs.pop();
+        runs[0].transport = None;
+    }
+    runs
+}
 
+impl Run {
     fn faults(&self) -> impl Iterator<Item = String> {
-        self.runs
-            .iter()
-            .zip(TRANSPORTS)
-            .filter_map(|(run, transport)| Some((run.as_ref().ok()?, transport)))
-            .flat_map(move |(run, transport)| {
-                let all = run.operations.iter().chain(&run.recipes);
-                let faults = all.filter(|(_, verdict)| verdict.starts_with("fault: "));
-                faults.map(move |(name, verdict)| {
-                    format!("{}, {transport}: {name}: {verdict}", self.dialect)
-                })
+        let verdicts = self.verdicts.iter();
+        let verdicts = verdicts.flat_map(|all| all.operations.iter().chain(&all.recipes));
+        verdicts
+            .filter(|(_, verdict)| verdict.starts_with("fault: "))
+            .map(|(name, verdict)| {
+                let transport = self.transport.unwrap_or("both transports");
+                format!("{}, {transport}: {name}: {verdict}", self.dialect)
             })
-    }
-
-    /// The cell of a row, by its number.
-    fn cell(&self, rows: Rows, number: usize, notes: &mut Notes) -> String {
-        let cells: Vec<_> = self
-            .runs
-            .iter()
-            .map(|run| match run {
-                Ok(run) => &rows(run)[number].1,
-                Err(refusal) => refusal,
-            })
-            .map(|verdict| notes.cell(&without_names(verdict)))
-            .collect();
-        if cells[0] == cells[1] {
-            return cells[0].clone();
-        }
-        let cells = cells.iter().zip(TRANSPORTS);
-        let cells = cells.map(|(cell, transport)| format!("{transport}: {cell}"));
-        cells.collect::<Vec<_>>().join("; ")
     }
 }
-
-/// Selects a table of the output.
-type Rows = fn(&Certified) -> &[(String, String)];
 
 /// The verdict without the paths and addresses of this run.
 fn without_names(verdict: &str) -> String {
@@ -116,7 +104,7 @@ fn without_names(verdict: &str) -> String {
         if stem.contains("zklock-certify-") {
             format!("…{end}")
         } else if stem.contains("127.0.0.1:") {
-            format!("the server{end}")
+            format!("the server{}", end.trim_matches('"'))
         } else {
             word.to_owned()
         }
@@ -145,47 +133,84 @@ impl Notes {
 }
 
 /// The tables and their notes, in Markdown.
-fn page_part(columns: &[Column]) -> String {
+fn page_part(runs: Vec<Vec<Run>>) -> String {
     let mut notes = Notes::default();
+    let mut refusals: Vec<(String, Vec<Dialect>)> = Vec::new();
+    let mut columns = Vec::new();
+    for run in runs.into_iter().flatten() {
+        match run.verdicts {
+            Ok(verdicts) => columns.push((run.dialect, run.transport, verdicts)),
+            Err(refusal) => {
+                let transport = run.transport.unwrap_or("both transports");
+                add(
+                    &mut refusals,
+                    format!("{transport}: {refusal}"),
+                    run.dialect,
+                );
+            }
+        }
+    }
     let tables = [
-        table("Operation", columns, |run| &run.operations, &mut notes),
-        table("Recipe", columns, |run| &run.recipes, &mut notes),
+        table("Operation", &columns, |all| &all.operations, &mut notes),
+        table("Recipe", &columns, |all| &all.recipes, &mut notes),
     ];
     let mut part = tables.join("\n");
     for (number, note) in notes.0.iter().enumerate() {
         let begin = if number == 0 { "\n" } else { "" };
         writeln!(part, "{begin}{}. {note}", number + 1).unwrap();
     }
+    for (refusal, dialects) in &refusals {
+        write!(
+            part,
+            "\nNo client on {}, over {refusal}.\n",
+            title(dialects)
+        )
+        .unwrap();
+    }
     part
 }
 
-/// A table with a row for each operation or recipe, and a column for the dialects in a row that do
-/// not differ in it.
-fn table(head: &str, columns: &[Column], rows: Rows, notes: &mut Notes) -> String {
-    let names: Vec<_> = rows(columns[0].runs[0].as_ref().unwrap())
-        .iter()
-        .map(|(name, _)| name)
-        .collect();
-    let mut groups: Vec<(Vec<Dialect>, Vec<String>)> = Vec::new();
-    for column in columns {
-        let cells: Vec<_> = (0..names.len())
-            .map(|number| column.cell(rows, number, notes))
-            .collect();
-        match groups.last_mut() {
-            Some((dialects, known)) if *known == cells => dialects.push(column.dialect),
-            _ => groups.push((vec![column.dialect], cells)),
-        }
+/// Adds a dialect to those with the same key.
+fn add<K: PartialEq>(groups: &mut Vec<(K, Vec<Dialect>)>, key: K, dialect: Dialect) {
+    match groups.iter_mut().find(|(known, _)| *known == key) {
+        Some((_, dialects)) => dialects.push(dialect),
+        None => groups.push((key, vec![dialect])),
     }
-    let heads: Vec<_> = groups.iter().map(|(dialects, _)| title(dialects)).collect();
+}
+
+/// A dialect, the transport if that makes a difference, and the verdicts.
+type Column = (Dialect, Option<&'static str>, Certified);
+
+/// A table with a row for each operation or recipe, and a column for the dialects that do not differ
+/// in it.
+fn table(
+    head: &str,
+    columns: &[Column],
+    rows: fn(&Certified) -> &[(String, String)],
+    notes: &mut Notes,
+) -> String {
+    let mut groups = Vec::new();
+    for (dialect, transport, verdicts) in columns {
+        let cells = rows(verdicts)
+            .iter()
+            .map(|(_, verdict)| notes.cell(verdict));
+        let cells: Vec<_> = cells.collect();
+        add(&mut groups, (*transport, cells), *dialect);
+    }
+    let heads = groups.iter().map(|((transport, _), dialects)| {
+        let over = transport.map(|transport| format!(" (`{transport}`)"));
+        title(dialects) + &over.unwrap_or_default()
+    });
     let line = |name: &str, cells: &[String]| format!("| {name} | {} |\n", cells.join(" | "));
-    let mut table = line(head, &heads) + "|---" + &"|---".repeat(heads.len()) + "|\n";
-    for (number, name) in names.iter().enumerate() {
+    let mut table = line(head, &heads.collect::<Vec<_>>());
+    table += &format!("|---{}|\n", "|---".repeat(groups.len()));
+    for (number, (name, _)) in rows(&columns[0].2).iter().enumerate() {
         let name = if head == "Recipe" {
             format!("`{name}`")
         } else {
-            name.to_string()
+            name.clone()
         };
-        let cells = groups.iter().map(|(_, cells)| cells[number].clone());
+        let cells = groups.iter().map(|((_, cells), _)| cells[number].clone());
         table += &line(&name, &cells.collect::<Vec<_>>());
     }
     table
