@@ -105,7 +105,7 @@ impl FromStr for ConnectString {
 }
 
 /// One server of a connect string.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostPort {
     host: String,
     port: u16,

@@ -9,7 +9,7 @@
 //!
 //! A server of ZooKeeper is not asked. It is recognized by its session ids.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -284,7 +284,7 @@ impl Known {
 /// What is known of the operations of a client's servers. Its sessions share it.
 #[derive(Debug, Default)]
 pub(crate) struct ServerOperations {
-    servers: Mutex<HashMap<HostPort, Known>>,
+    servers: Mutex<BTreeMap<HostPort, Known>>,
 }
 
 impl ServerOperations {
@@ -324,7 +324,7 @@ impl ServerOperations {
             .unwrap_or_default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<HostPort, Known>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<HostPort, Known>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
