@@ -5,6 +5,7 @@
 //! the others end at their timeouts. They have no nodes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Supervisor;
 use super::resume::close_session;
@@ -15,6 +16,10 @@ use crate::options::SessionOptions;
 use crate::server_operations::may_ignore_requests;
 use crate::session::{OpenFailure, Session};
 use crate::time::Deadline;
+
+/// How long the close of the last session may take: the client waits for it. A session whose close
+/// is not confirmed ends at its timeout.
+const CLOSE_TIME: Duration = Duration::from_secs(1);
 
 impl Supervisor {
     /// Records in `session`, which was just opened on `server`, which operations the server lacks.
@@ -74,8 +79,7 @@ impl Supervisor {
             }
         }
         if let Some(link) = asking.and_then(|session| session.finish(SessionEnd::Closed)) {
-            let limit = link.session_timeout();
-            close_session(options, self.timer.clone(), link, limit).await;
+            close_session(options, self.timer.clone(), link, CLOSE_TIME).await;
         }
         Ok(())
     }
