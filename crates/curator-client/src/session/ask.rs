@@ -20,7 +20,7 @@ use crate::transport::{Answer, ErrorCode, RequestError};
 /// The node in the requests. It is never created: its parent does not exist.
 const NODE: &str = "/curator-client-asks-what-is-missing/node";
 
-/// Whether a server has replied to the request.
+/// Whether a server has replied to a request, in a session that continues.
 fn has_reply<T>(answer: &Result<T, RequestError>) -> bool {
     match answer {
         Ok(_) => true,
@@ -37,7 +37,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The reply shows nothing: the server has ended the session, or is overloaded.
+    /// The reply shows nothing: the server has ended the session, refuses its credentials, or is
+    /// overloaded.
     ///
     /// # Cancel safety
     ///
@@ -70,9 +71,17 @@ impl Session {
         };
         match answer {
             Ok(()) => Ok(Finding::Replied),
-            Err(RequestError::Code(ErrorCode::UNIMPLEMENTED)) => Ok(Finding::Refused),
-            Err(error) if error.is_leader_reply() => Ok(Finding::Replied),
-            Err(error @ RequestError::Code(_)) => Err(error),
+            Err(RequestError::Code(ErrorCode::UNIMPLEMENTED | ErrorCode::MARSHALLING_ERROR)) => {
+                Ok(Finding::Refused)
+            }
+            Err(error @ RequestError::Code(code))
+                if error.ends_session()
+                    || error.is_auth_failed()
+                    || code == ErrorCode::THROTTLED =>
+            {
+                Err(error)
+            }
+            Err(RequestError::Code(_)) => Ok(Finding::Replied),
             // Either the connection has ended, or, with `Transport::Native`, the reply to a later
             // request has arrived.
             Err(_) => Ok(skipped.await),

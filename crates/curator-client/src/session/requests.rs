@@ -66,14 +66,12 @@ impl<T: Send + 'static> Request<T> {
     }
 
     fn map<U>(self, f: impl FnOnce(T) -> Result<U> + Send + 'static) -> Request<U> {
-        Request {
-            answer: Box::pin(async move { f(self.answer.await?) }),
-        }
+        self.map_result(|answer| f(answer?))
     }
 
-    fn map_err(self, f: impl FnOnce(Error) -> Error + Send + 'static) -> Self {
-        Self {
-            answer: Box::pin(self.answer.map_err(f)),
+    fn map_result<U>(self, f: impl FnOnce(Result<T>) -> Result<U> + Send + 'static) -> Request<U> {
+        Request {
+            answer: Box::pin(self.answer.map(f)),
         }
     }
 }
@@ -90,8 +88,8 @@ impl Session {
         }
         let session = self.clone();
         self.send_sized(NAME, &node.path, node.size(), |link| link.create(node))
-            .map_err(move |error| session.lacking(needed, error))
-            .map(move |created| {
+            .map_result(move |created| {
+                let created = created.map_err(|error| session.lacking(needed, error))?;
                 let (stat, sequence) = created?;
                 let path = match sequence {
                     None => path,
@@ -210,8 +208,11 @@ impl Session {
         let session = self.clone();
         self.send_sized(TRANSACTION, &path, size, |link| link.transact(operations))
             // The reply contains a `Result`, which becomes the result of the request.
-            .map(std::convert::identity)
-            .map_err(move |error| session.lacking_in_transaction(&needed, error))
+            .map_result(move |results| {
+                results
+                    .and_then(std::convert::identity)
+                    .map_err(|error| session.lacking_in_transaction(&needed, error))
+            })
     }
 
     /// Checks that a transaction of these operations does not exceed the limit of a request.
@@ -280,18 +281,20 @@ impl Session {
         let failed_path = path.clone();
         self.send_sized(MULTI_READ, &path, size, |link| link.read_all(operations))
             // The reply contains a `Result`, which becomes the result of the request.
-            .map(std::convert::identity)
-            .map_err(
-                move |error| match session.lacking(ServerOperation::MultiRead, error) {
-                    // The server closes the connection. The next call sends several requests.
-                    error @ Error::Unimplemented { .. } => Error::ConnectionLost {
-                        operation: MULTI_READ,
-                        path: failed_path,
-                        cause: error.to_string(),
-                    },
-                    error => error,
-                },
-            )
+            .map_result(move |results| {
+                results.and_then(std::convert::identity).map_err(|error| {
+                    match session.lacking(ServerOperation::MultiRead, error) {
+                        // The server closes the connection. The next call sends several
+                        // requests.
+                        error @ Error::Unimplemented { .. } => Error::ConnectionLost {
+                            operation: MULTI_READ,
+                            path: failed_path,
+                            cause: error.to_string(),
+                        },
+                        error => error,
+                    }
+                })
+            })
     }
 
     /// Probes the lease with a request that only the leader can answer. A probe does not count as a

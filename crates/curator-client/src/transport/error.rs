@@ -62,7 +62,7 @@ impl RequestError {
 
     /// Whether the leader has answered. An overloaded server sends `THROTTLED` without asking the
     /// leader.
-    pub(crate) fn is_leader_reply(&self) -> bool {
+    pub(super) fn is_leader_reply(&self) -> bool {
         self.is_reply() && *self != Self::Code(ErrorCode::THROTTLED)
     }
 }
