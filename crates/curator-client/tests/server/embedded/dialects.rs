@@ -344,7 +344,7 @@ async fn the_questions_leave_no_session_no_node_and_no_watch_on_the_server() {
         let client = client.connect().await.unwrap();
         let session = client.session().await.unwrap();
         // The sessions that the server does not resume end at their timeouts.
-        tokio::time::sleep(Duration::from_secs(15)).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
         assert_eq!(simulation.session_ids(), [session.id()], "{dialect}");
         let after: Vec<_> = simulation.nodes().into_keys().collect();
         assert_eq!(before, after, "{dialect}");
