@@ -53,7 +53,7 @@ fn a_cache_shows_changes_below_a_root_that_all_events_name_and_logs_this_once() 
         other.delete().for_path("/tree/old").await.unwrap();
         let expected = nodes([("", ""), ("/new", "1")]);
         until(async || shown(&cache) == expected).await;
-        assert_eq!(*cache.state().borrow(), CacheState::Current);
+        assert_eq!(cache.snapshot().state(), CacheState::Current);
         assert!(cache.reads_all_after_events());
 
         create(&other, "/tree/new/below", b"1").await;
@@ -68,7 +68,7 @@ fn a_cache_shows_changes_below_a_root_that_all_events_name_and_logs_this_once() 
         // The events of a new watch are checked again.
         proxy.cut();
         until(async || {
-            !cache.reads_all_after_events() && *cache.state().borrow() == CacheState::Current
+            !cache.reads_all_after_events() && cache.snapshot().state() == CacheState::Current
         })
         .await;
         other.delete().for_path("/tree/new/below").await.unwrap();
@@ -224,7 +224,8 @@ async fn caches_of_nested_roots_equal_the_tree_after_random_changes_and_faults()
         }
         for (cache, root) in caches.iter().zip(ROOTS) {
             let is_right = async || {
-                *cache.state().borrow() == CacheState::Current && !differs(cache, root, &simulation)
+                cache.snapshot().state() == CacheState::Current
+                    && !differs(cache, root, &simulation)
             };
             until_simulated(is_right).await;
             let snapshot = cache.caught_up().await.unwrap();
