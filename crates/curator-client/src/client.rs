@@ -23,6 +23,7 @@ pub use self::recipe_support::WatchingClient;
 pub use self::transaction::Transaction;
 use crate::acl::{Acl, Acls};
 use crate::closing::Closing;
+use crate::ensemble::Ensemble;
 use crate::error::{Error, Result};
 use crate::janitor::Janitor;
 use crate::journal::Journal;
@@ -70,6 +71,7 @@ debug_line!(
 /// Shared by all clones.
 struct Inner {
     options: Arc<SessionOptions>,
+    ensemble: Arc<Ensemble>,
     spawner: Spawner,
     timer: Timer,
     closing: Closing,

@@ -104,7 +104,7 @@ impl FromStr for ConnectString {
     }
 }
 
-/// One server of a connect string.
+/// One server of a connect string, or a member of the ensemble.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostPort {
     host: String,
@@ -112,6 +112,24 @@ pub struct HostPort {
 }
 
 impl HostPort {
+    /// A server whose host is a name, an IPv4 address, or an IPv6 address with or without brackets;
+    /// `None` if the host or the port is invalid.
+    pub(crate) fn from_parts(host: &str, port: &str) -> Option<Self> {
+        let port = parse_port(port).ok()?;
+        let bare = host
+            .strip_prefix('[')
+            .map_or(Some(host), |host| host.strip_suffix(']'))?;
+        if let Ok(address) = bare.parse::<Ipv6Addr>() {
+            let host = address.to_string();
+            return Some(Self { host, port });
+        }
+        let is_host = !host.is_empty() && host.chars().all(is_host_character);
+        is_host.then(|| Self {
+            host: host.to_owned(),
+            port,
+        })
+    }
+
     /// The host name or address; an IPv6 address without its brackets.
     #[must_use]
     pub fn host(&self) -> &str {

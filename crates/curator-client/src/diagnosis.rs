@@ -7,7 +7,7 @@
 mod handshake;
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -18,7 +18,7 @@ use futures_util::{AsyncReadExt as _, AsyncWriteExt as _};
 pub(crate) use self::handshake::tls_problem;
 #[cfg(feature = "tls")]
 use self::handshake::{Handshake, shake_hands};
-use crate::connect_string::{ConnectString, HostPort};
+use crate::connect_string::HostPort;
 use crate::options::SessionOptions;
 use crate::time::ClockInstant;
 #[cfg(feature = "tls")]
@@ -105,9 +105,10 @@ impl fmt::Display for Problem {
 }
 
 /// The problems of the servers, which are kept across passes. `Display` lists them in the order of
-/// the connect string.
+/// the servers.
 pub(crate) struct Diagnosis<'a> {
-    pub(crate) servers: &'a [HostPort],
+    /// The servers that a pass tries.
+    pub(crate) servers: Arc<[HostPort]>,
     #[cfg(feature = "tls")]
     tls: Option<&'a TlsOptions>,
     /// Whether `zookeeper-client` authenticates the client over SASL.
@@ -146,18 +147,21 @@ pub(crate) const NO_REPLY: &str = "connected, but no reply to the handshake";
 const NO_TLS_REPLY: &str = "connected, but no reply to the TLS handshake";
 
 impl<'a> Diagnosis<'a> {
-    pub(crate) fn new(options: &'a SessionOptions, report: &'a Report<'a>) -> Self {
+    pub(crate) fn new(
+        options: &'a SessionOptions,
+        servers: Arc<[HostPort]>,
+        report: &'a Report<'a>,
+    ) -> Self {
         Self {
             #[cfg(feature = "tls")]
             tls: options.tls.as_ref(),
             #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
             zookeeper_client_authenticates: options.uses_sasl() && !options.is_native(),
-            ..Self::without_tls(&options.servers, report)
+            ..Self::without_tls(servers, report)
         }
     }
 
-    fn without_tls(servers: &'a ConnectString, report: &'a Report<'a>) -> Self {
-        let servers = servers.hosts();
+    fn without_tls(servers: Arc<[HostPort]>, report: &'a Report<'a>) -> Self {
         let found = servers.iter().map(|_| Findings::default()).collect();
         Self {
             servers,
@@ -168,6 +172,20 @@ impl<'a> Diagnosis<'a> {
             found: Mutex::new(found),
             report,
         }
+    }
+
+    /// Continues with other servers. What is known about a server that stays is kept.
+    pub(crate) fn set_servers(&mut self, servers: Arc<[HostPort]>) {
+        let found = self.found.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut kept: Vec<_> = self.servers.iter().zip(std::mem::take(found)).collect();
+        *found = servers
+            .iter()
+            .map(|server| {
+                let known = kept.iter().position(|(kept, _)| *kept == server);
+                known.map_or_else(Findings::default, |index| kept.swap_remove(index).1)
+            })
+            .collect();
+        self.servers = servers;
     }
 
     /// The TLS failure of each server, if TLS has failed with all of them, in a way that waiting
@@ -464,14 +482,19 @@ async fn speaks_plainly(mut stream: TcpStream) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connect_string::ConnectString;
+
+    fn servers(connect_string: &str) -> Arc<[HostPort]> {
+        ConnectString::parse(connect_string).unwrap().hosts().into()
+    }
 
     #[test]
     fn every_server_is_named_with_its_problem() {
-        let servers = ConnectString::parse("zk1,zk2,zk3,zk4,[::1]:7").unwrap();
+        let servers = servers("zk1,zk2,zk3,zk4,[::1]:7");
         let share = Duration::from_secs(5);
         let last = Mutex::new(String::new());
         let report = |text: &str| text.clone_into(&mut last.lock().unwrap());
-        let diagnosis = Diagnosis::without_tls(&servers, &report);
+        let diagnosis = Diagnosis::without_tls(Arc::clone(&servers), &report);
         diagnosis.begin(3);
         diagnosis.note(2, Problem::Slow(NO_REPLY));
         diagnosis.note(1, Problem::Unresolved(io::Error::other("unknown")));
@@ -508,9 +531,24 @@ mod tests {
     }
 
     #[test]
+    fn the_problem_of_a_server_that_stays_is_kept() {
+        let mut diagnosis = Diagnosis::without_tls(servers("zk1,zk2,zk3"), &|_| {});
+        (0..3).for_each(|index| diagnosis.note(index, Problem::Ended));
+        diagnosis.note(2, Problem::Slow("no connection"));
+        diagnosis.set_servers(servers("zk3,zk4,zk1"));
+        let text = diagnosis.to_string();
+        assert!(
+            text.starts_with(
+                "zk3:2181: no connection yet; zk4:2181: not tried yet; zk1:2181: connected, but"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn a_long_list_of_servers_is_truncated() {
-        let servers = ConnectString::parse(&["zk"; 30].join(",")).unwrap();
-        let diagnosis = Diagnosis::without_tls(&servers, &|_| {});
+        let servers = servers(&["zk"; 30].join(","));
+        let diagnosis = Diagnosis::without_tls(Arc::clone(&servers), &|_| {});
         (0..30).for_each(|index| diagnosis.note(index, Problem::Slow("no connection")));
         let text = diagnosis.to_string();
         assert_eq!(text.matches("no connection yet").count(), MOST_NAMED);
@@ -519,8 +557,8 @@ mod tests {
 
     #[test]
     fn a_server_that_ends_a_slow_handshake_is_not_reported_as_silent() {
-        let servers = ConnectString::parse("zk1,zk2").unwrap();
-        let diagnosis = Diagnosis::without_tls(&servers, &|_| {});
+        let servers = servers("zk1,zk2");
+        let diagnosis = Diagnosis::without_tls(Arc::clone(&servers), &|_| {});
         diagnosis.note(0, Problem::Slow(NO_REPLY));
         diagnosis.note(1, Problem::Slow("no connection"));
         (0..2).for_each(|index| diagnosis.end_early(index));
@@ -534,8 +572,8 @@ mod tests {
 
     #[test]
     fn tls_failures_are_final_only_if_every_server_has_a_permanent_one() {
-        let servers = ConnectString::parse("zk1,zk2").unwrap();
-        let diagnosis = Diagnosis::without_tls(&servers, &|_| {});
+        let servers = servers("zk1,zk2");
+        let diagnosis = Diagnosis::without_tls(Arc::clone(&servers), &|_| {});
         diagnosis.note(0, Problem::Tls(TlsProblem::UnknownIssuer));
         diagnosis.note(1, Problem::Ended);
         assert_eq!(diagnosis.tls_failures(), None);
@@ -543,11 +581,11 @@ mod tests {
         let failures = diagnosis.tls_failures().unwrap();
         assert_eq!(
             failures[0],
-            TlsFailure::new(&servers.hosts()[0], TlsProblem::UnknownIssuer)
+            TlsFailure::new(&servers[0], TlsProblem::UnknownIssuer)
         );
         assert_eq!(
             failures[1],
-            TlsFailure::new(&servers.hosts()[1], TlsProblem::NotTls)
+            TlsFailure::new(&servers[1], TlsProblem::NotTls)
         );
         assert_eq!(diagnosis.to_string(), crate::tls::listed(&failures));
         // A problem that passes with time is not final.
@@ -569,8 +607,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_test_for_the_other_kind_of_port_is_repeated_soon_only_after_a_match() {
-        let servers = ConnectString::parse("zk1").unwrap();
-        let diagnosis = Diagnosis::without_tls(&servers, &|_| {});
+        let servers = servers("zk1");
+        let diagnosis = Diagnosis::without_tls(Arc::clone(&servers), &|_| {});
         let note_ended = |result: bool| {
             diagnosis.note_ended(
                 0,
@@ -589,7 +627,7 @@ mod tests {
         note_ended(true).await;
         assert_eq!(diagnosis.tls_failures(), None);
         // A server is not tested either if the session was connected to the ensemble before.
-        let diagnosis = Diagnosis::without_tls(&servers, &|_| {});
+        let diagnosis = Diagnosis::without_tls(Arc::clone(&servers), &|_| {});
         diagnosis
             .note_ended(
                 0,
@@ -608,8 +646,8 @@ mod tests {
 
     #[test]
     fn a_server_is_not_examined_again_in_the_next_pass() {
-        let servers = ConnectString::parse("zk1,zk2").unwrap();
-        let diagnosis = Diagnosis::without_tls(&servers, &|_| {});
+        let servers = servers("zk1,zk2");
+        let diagnosis = Diagnosis::without_tls(Arc::clone(&servers), &|_| {});
         assert!(diagnosis.is_due(0) && diagnosis.is_due(1));
         assert!(!diagnosis.is_due(0) && !diagnosis.is_due(1));
     }

@@ -30,6 +30,7 @@
 //! | How do I connect, and with which options? | [`CuratorClientBuilder`] |
 //! | How does my client authenticate? | `SaslOptions`, with the feature `sasl-digest-md5` or `sasl-gssapi`; [`CuratorClientBuilder::authorization`] |
 //! | How do I connect over TLS? | `TlsOptions`, with the feature `tls` |
+//! | Does my client follow `reconfig`? | [`EnsembleTracker`] |
 //! | Can my service start before its ensemble? | [`CuratorClientBuilder::start`] |
 //! | What does a readiness probe check? | [`CuratorClient::health`] |
 //! | What is logged? | [below](#log) |
@@ -56,6 +57,7 @@
 //! | `session confirmed` | `session`, `lasted` | [`Reconnected`](ConnectionState::Reconnected) over the same connection |
 //! | `session lost` | `session`, `why`, `suspended_for`, `cause` | [`Lost`](ConnectionState::Lost): the session has ended, and its nodes and locks are gone |
 //! | `session opened in place of the lost one` | `session`, `server`, `timeout`, `lasted` | [`Reconnected`](ConnectionState::Reconnected), in a new session |
+//! | `following the ensemble` | `servers`, `version` | the servers that the next connect tries have changed, because the client [follows](EnsembleTracker) the ensemble's configuration of this version |
 //! | `client closed` | `confirmed` | the client was closed; `confirmed`: whether the server has confirmed the end of the session |
 //!
 //! `not connected`, at `warn`, means that the first pass over the servers in an outage has failed;
@@ -143,6 +145,7 @@ mod connect_string;
     reason = "sockets, which a simulation does not have"
 )]
 mod diagnosis;
+mod ensemble;
 mod error;
 mod failure_log;
 mod janitor;
@@ -192,6 +195,7 @@ pub use crate::client::{
 pub use crate::connect_string::{
     ConnectString, ConnectStringProblem, HostPort, InvalidConnectString,
 };
+pub use crate::ensemble::EnsembleTracker;
 pub use crate::error::{ClientEnd, Error, InvalidRetryPolicy, Outcome, Result, SessionEnd};
 pub use crate::failure_log::{FailureLog, Recovery};
 pub use crate::janitor::{Deleted, Deletion, Janitor, PendingDelete, Refusals};

@@ -142,7 +142,6 @@ impl SessionOptions {
     }
 
     /// Whether the connections use TLS.
-    #[cfg(feature = "zookeeper-client")]
     pub(crate) fn uses_tls(&self) -> bool {
         #[cfg(feature = "tls")]
         {

@@ -86,7 +86,7 @@ impl Pass<'_> {
         &self,
         connect: &C,
     ) -> Result<(C::Link, ClockInstant), ConnectFailure> {
-        let servers = self.diagnosis.servers;
+        let servers = &*self.diagnosis.servers;
         let mut order: Vec<_> = (0..servers.len()).collect();
         fastrand::shuffle(&mut order);
         // Run concurrently with the attempts at the next servers.
@@ -246,8 +246,12 @@ impl Pass<'_> {
 }
 
 /// The time limit for one server, if all of them together may take `limit`.
-pub(crate) fn share(options: &SessionOptions, limit: Duration) -> Duration {
-    let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
+pub(crate) fn share(
+    options: &SessionOptions,
+    diagnosis: &Diagnosis<'_>,
+    limit: Duration,
+) -> Duration {
+    let servers = u32::try_from(diagnosis.servers.len()).unwrap_or(u32::MAX);
     let share = (limit / servers.max(1)).min(options.session_timeout / 5 * 2);
     // In whole milliseconds, because error messages contain it.
     let rest = Duration::from_nanos(u64::from(share.subsec_nanos() % 1_000_000));
@@ -267,7 +271,8 @@ mod tests {
     async fn an_unresolved_host_fails_at_its_deadline_or_with_the_error_of_the_resolver() {
         let options = SessionOptions::with_long_timeouts("client", "zk");
         let timer = Timer::new(Handle::current());
-        let diagnosis = Diagnosis::new(&options, &|_| {});
+        let servers = options.servers.hosts().into();
+        let diagnosis = Diagnosis::new(&options, servers, &|_| {});
         let pass = Pass {
             diagnosis: &diagnosis,
             options: &options,

@@ -1,6 +1,7 @@
 //! The task that keeps a session alive, and opens a new session when it is lost.
 
 mod ask;
+mod follow;
 mod keep;
 mod resume;
 mod step;
@@ -14,12 +15,14 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::task::JoinSet;
 
+use self::follow::Following;
 use self::resume::close_session;
 use crate::closing::Closing;
 use crate::diagnosis::Diagnosis;
+use crate::ensemble::Ensemble;
 use crate::error::{ClientEnd, SessionEnd};
 use crate::journal::Journal;
-use crate::link::Link;
+use crate::link::{Link, Watch};
 use crate::options::{LockData, SessionOptions};
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
@@ -34,6 +37,10 @@ use crate::time::{Deadline, Timer};
 /// Ends when the client closes. If the runtime drops it first, the session ends for all handles.
 pub(crate) struct Supervisor {
     pub(crate) options: Arc<SessionOptions>,
+    pub(crate) ensemble: Arc<Ensemble>,
+    /// Whether this client reads the configuration of the ensemble, and not another one that shares
+    /// what is known about the ensemble.
+    pub(crate) reads_config: bool,
     pub(crate) timer: Timer,
     pub(crate) closing: Closing,
     pub(crate) sessions: Arc<Sessions>,
@@ -108,10 +115,17 @@ impl Supervisor {
             } else {
                 ConnectionState::Reconnected
             };
+            let mut following = Following::new(self);
+            following.connected(&session);
             self.sessions
                 .replace(session.clone(), || self.states.publish(state));
             let end = self
-                .keep(&session, drained.as_mut(), &mut pending_closes)
+                .keep(
+                    &session,
+                    &mut following,
+                    drained.as_mut(),
+                    &mut pending_closes,
+                )
                 .await;
             let link = session.finish(end);
             if end != SessionEnd::Closed {
@@ -121,7 +135,7 @@ impl Supervisor {
                 self.journal.lost(&session, end);
             }
             if let Some(link) = link {
-                self.start_close(&session, link, &pending_closes);
+                self.start_close(&session, link, following.into_watch(), &pending_closes);
             }
             if end == SessionEnd::Closed {
                 break;
@@ -143,7 +157,15 @@ impl Supervisor {
     /// If a server has opened another session instead of resuming `session`, `link` belongs to the
     /// other session. That session has no nodes, so it is closed immediately; `session` itself
     /// cannot be closed.
-    fn start_close(&self, session: &Session, link: Link, pending_closes: &PendingCloses) {
+    ///
+    /// `watch` is dropped after the connection, because its drop would send a request.
+    fn start_close(
+        &self,
+        session: &Session,
+        link: Link,
+        watch: Option<Watch>,
+        pending_closes: &PendingCloses,
+    ) {
         // The timeout is at least two ticks, and the servers round its end up to their next tick.
         let limit = session.timeout() * 3 / 2;
         let end = Deadline::after(limit);
@@ -152,6 +174,7 @@ impl Supervisor {
         let closing = self.closing.clone();
         let is_another = link.session_id() != session.id();
         let options = Arc::clone(&self.options);
+        let ensemble = Arc::clone(&self.ensemble);
         let timer = self.timer.clone();
         pending_closes.push(Box::pin(async move {
             let longest_delay = async {
@@ -166,8 +189,10 @@ impl Supervisor {
                 () = timer.sleep(session.timeout()) => {}
                 () = ready(()), if is_another => {}
             }
-            close_session(options, timer, link, end.remaining().unwrap_or(limit)).await
-                && !is_another
+            let limit = end.remaining().unwrap_or(limit);
+            let has_ended = close_session(options, ensemble, timer, link, limit).await;
+            drop(watch);
+            has_ended && !is_another
         }));
     }
 
@@ -181,7 +206,7 @@ impl Supervisor {
             ..
         } = self;
         let report = |cause: &str| journal.record_progress(cause);
-        let diagnosis = Diagnosis::new(options, &report);
+        let mut diagnosis = Diagnosis::new(options, self.ensemble.servers(false), &report);
         let mut retrier =
             Retrier::new(Arc::new(Unlimited), timer, &options.name).until(&self.closing);
         let opened = Opened::default();
@@ -198,6 +223,7 @@ impl Supervisor {
                         drop(opened.set(None));
                         journal.failed(&failure);
                         retrier.again().await.ok()?;
+                        diagnosis.set_servers(self.ensemble.servers(true));
                     }
                 }
             }
@@ -210,7 +236,7 @@ impl Supervisor {
                     if let Some(session) = opened.set(None)
                         && let Some(link) = session.finish(SessionEnd::Closed)
                     {
-                        self.start_close(&session, link, pending_closes);
+                        self.start_close(&session, link, None, pending_closes);
                     }
                     return None;
                 }
@@ -268,6 +294,7 @@ mod tests {
     use tokio::runtime::Handle;
 
     use super::*;
+    use crate::ensemble::EnsembleTracker;
     use test_support::log::{Line, all_lines_of, listen};
 
     /// A supervisor of a client named `name` for `server`, with very long timeouts. In an outage it
@@ -284,6 +311,11 @@ mod tests {
             Arc::clone(&journal),
         );
         Supervisor {
+            ensemble: Arc::new(Ensemble::new(
+                EnsembleTracker::default(),
+                options.servers.hosts(),
+            )),
+            reads_config: true,
             options,
             timer,
             closing,

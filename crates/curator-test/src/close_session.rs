@@ -117,20 +117,22 @@ fn is_disconnect(error: &io::Error) -> bool {
 }
 
 /// Reads the values at the start of a frame.
-fn read<'a, T: Decode<'a>>(frame: &'a [u8]) -> Result<T, Error> {
+pub(crate) fn read<'a, T: Decode<'a>>(frame: &'a [u8]) -> Result<T, Error> {
     Reader::new(frame)
         .read("a reply")
         .map_err(|malformed| Error::Protocol(malformed.to_string()))
 }
 
-async fn write(stream: &mut TcpStream, frame: &[u8]) -> Result<(), Error> {
+/// Sends a frame, with its length before it.
+pub(crate) async fn write(stream: &mut TcpStream, frame: &[u8]) -> Result<(), Error> {
     stream
         .write_all(&framed(frame))
         .await
         .map_err(Error::io("send to ZooKeeper"))
 }
 
-async fn receive(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
+/// Reads the payload of the next frame.
+pub(crate) async fn receive(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
     let length = stream
         .read_i32()
         .await

@@ -108,6 +108,20 @@ pub enum Error {
         "the members can only be cut off from each other if the cluster is built with `partitionable`"
     )]
     NotPartitionable,
+    /// The cluster was not built for changes of its members.
+    #[error(
+        "members can only be added and removed if the cluster is built with `reconfigurable`, and without \
+         `partitionable`"
+    )]
+    NotReconfigurable,
+    /// The ensemble has refused a change of its members.
+    #[error("the ensemble has refused to {change}: error {code}")]
+    Reconfig {
+        /// The change.
+        change: String,
+        /// ZooKeeper's error code.
+        code: i32,
+    },
 }
 
 impl fmt::Debug for Error {

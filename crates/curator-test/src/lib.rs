@@ -71,6 +71,7 @@ pub mod guide;
 mod ports;
 mod proxy;
 mod real;
+mod reconfig;
 mod server;
 mod server_kind;
 mod settings;

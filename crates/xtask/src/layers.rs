@@ -47,6 +47,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "acl",
                 "codec",
                 "connect_string",
+                "ensemble",
                 "error",
                 "failure_log",
                 "meter",
@@ -115,7 +116,13 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["server"],
             &["proxy", "simulation"],
             &["embedded", "real", "traffic"],
-            &["certificates", "close_session", "four_letter", "ports"],
+            &[
+                "certificates",
+                "close_session",
+                "four_letter",
+                "ports",
+                "reconfig",
+            ],
             &["error"],
             &[
                 "dialect",

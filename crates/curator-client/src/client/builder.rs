@@ -8,6 +8,7 @@ use std::time::Duration;
 
 pub(super) use self::validate::ValidOptions;
 use crate::acl::{Acl, AclProvider};
+use crate::ensemble::EnsembleTracker;
 use crate::options::Credentials;
 #[cfg(feature = "native")]
 use crate::options::Transport;
@@ -56,6 +57,7 @@ use crate::tls::TlsOptions;
 pub struct CuratorClientBuilder {
     name: Option<String>,
     connect_string: String,
+    ensemble_tracker: EnsembleTracker,
     session_timeout: Duration,
     connection_timeout: Duration,
     close_timeout: Duration,
@@ -86,6 +88,7 @@ impl CuratorClientBuilder {
         Self {
             name: None,
             connect_string,
+            ensemble_tracker: EnsembleTracker::default(),
             session_timeout: Duration::from_secs(60),
             connection_timeout: Duration::from_secs(15),
             close_timeout: Duration::from_secs(5),
@@ -124,6 +127,16 @@ impl CuratorClientBuilder {
     /// name have no label.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
+        self
+    }
+
+    /// Sets whether the client follows the configuration of an ensemble that `reconfig` changes. By
+    /// default, it does if the configuration names the server that the client is connected to.
+    ///
+    /// Switch this off for a client that reaches the servers at other addresses than the ensemble
+    /// names, if the ensemble's addresses happen to lead to other servers there.
+    pub fn ensemble_tracker(mut self, tracker: EnsembleTracker) -> Self {
+        self.ensemble_tracker = tracker;
         self
     }
 
@@ -281,6 +294,7 @@ struct Fields {
     max_request_size: Option<usize>,
     max_requests_in_flight: Option<usize>,
     retry_policy: Option<ConfiguredRetryPolicy>,
+    ensemble_tracker: Option<EnsembleTracker>,
     #[cfg(feature = "native")]
     transport: Option<Transport>,
 }
@@ -301,7 +315,8 @@ impl From<Fields> for CuratorClientBuilder {
             namespace,
             max_request_size,
             max_requests_in_flight,
-            retry_policy
+            retry_policy,
+            ensemble_tracker
         );
         set!(
             session_timeout.0,
@@ -341,6 +356,7 @@ mod tests {
             max_request_size = 4096
             max_requests_in_flight = 100
             retry_policy = { type = 'forever', interval = '1s' }
+            ensemble_tracker = 'always'
             transport = 'native'
         ";
         let policy: ConfiguredRetryPolicy =
@@ -355,6 +371,7 @@ mod tests {
             .max_request_size(4_096)
             .max_requests_in_flight(100)
             .retry_policy(policy)
+            .ensemble_tracker(EnsembleTracker::Always)
             .transport(Transport::Native);
         assert_eq!(options_of(file), format!("{builder:?}"));
         let default = CuratorClientBuilder::new("zk1:2181".to_owned());

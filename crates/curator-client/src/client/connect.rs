@@ -155,6 +155,8 @@ pub(super) fn start(client: ValidOptions, spawner: Spawner) -> CuratorClient {
     );
     let supervisor = Supervisor {
         options: Arc::clone(&options),
+        ensemble: Arc::clone(&client.ensemble),
+        reads_config: client.reads_config,
         timer: timer.clone(),
         closing: closing.clone(),
         sessions: Arc::clone(&sessions),
@@ -167,6 +169,7 @@ pub(super) fn start(client: ValidOptions, spawner: Spawner) -> CuratorClient {
     spawner.spawn(InProcess::new(Box::pin(supervisor.run(drained, worker))));
     let inner = Inner {
         options,
+        ensemble: client.ensemble,
         spawner,
         timer,
         closing,

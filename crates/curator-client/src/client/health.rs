@@ -37,8 +37,12 @@ pub struct ClientHealth {
     /// The id of the current session, if there is one; its connection may be down.
     pub session_id: Option<i64>,
     /// The server of the current connection, or of the previous connection if there is none now, as
-    /// the connect string names the server. `None` without a session.
+    /// the connect string names the server, or the ensemble's configuration. `None` without a
+    /// session.
     pub server: Option<String>,
+    /// The servers that the client tries at the next connect: those of the connect string, or the
+    /// members of an ensemble that it [follows](crate::EnsembleTracker).
+    pub servers: Vec<String>,
     /// What is left of the session's lease: how long the session is certainly alive if no server
     /// answers from now on. Zero without a session. In normal operation, it stays above 0.4 of the
     /// session timeout.
@@ -52,7 +56,7 @@ pub struct ClientHealth {
     /// The number of pending deletes of the client's [`Janitor`](crate::Janitor).
     pub pending_deletes: usize,
     /// The number of [`Watch`](crate::Watch)es on the current connection whose event has not been
-    /// read.
+    /// read, with the one by which the client follows the ensemble.
     pub watches: usize,
     /// The last failure of the connection, or of an attempt to connect; `None` if there was none.
     pub last_failure: Option<ConnectionFailure>,
@@ -134,6 +138,13 @@ impl CuratorClient {
                 .as_ref()
                 .map(crate::Session::server)
                 .filter(|server| !server.is_empty()),
+            servers: self
+                .inner
+                .ensemble
+                .servers(false)
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             lease_remaining: session
                 .as_ref()
                 .map(|session| session.lease().remaining())
@@ -159,6 +170,7 @@ mod tests {
             state_for: Duration::from_millis(61_234),
             session_id: Some(0x10_0002),
             server: Some("zk1:2181".to_owned()),
+            servers: vec!["zk1:2181".to_owned(), "zk2:2181".to_owned()],
             lease_remaining: Duration::from_millis(7_651),
             connections_resumed: 2,
             sessions_replaced: 1,

@@ -186,6 +186,9 @@ impl CuratorClient {
         };
         let second_client = ValidOptions {
             options: Arc::new(options),
+            ensemble: Arc::clone(&self.inner.ensemble),
+            // This session must have no one-shot watch; this client reads the configuration.
+            reads_config: false,
             // Not the policy of this handle: other handles, with other policies, share the second
             // client. It sends no request that a policy would repeat.
             retry_policy: Arc::new(Unlimited),

@@ -297,6 +297,35 @@ impl Session {
             })
     }
 
+    /// Reads the configuration of the ensemble (ZooKeeper's `getConfig`). Like a [probe](Self::probe),
+    /// the request is sent without waiting for the connection to be confirmed, and does not count as
+    /// a request in flight.
+    pub(crate) fn get_config(&self) -> Request<(Vec<u8>, Stat)> {
+        self.send_unconfirmed("get data of", |link, path| link.get_data(path))
+    }
+
+    /// Like [`get_config`](Self::get_config), and sets a watch for the next change.
+    pub(crate) fn watch_config(&self) -> Request<(Vec<u8>, Stat, Watch)> {
+        self.send_unconfirmed("watch data of", |link, path| link.watch_data(path))
+    }
+
+    /// Sends a request about the node with the configuration of the ensemble.
+    fn send_unconfirmed<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        call: impl FnOnce(&Link, &ZPath) -> Answer<T>,
+    ) -> Request<T> {
+        // On the server, outside of the chroot and the namespace. The path is valid.
+        let path = ZPath::on_server("/zookeeper/config").unwrap_or_else(|_| ZPath::root());
+        match self.link() {
+            Some(link) => {
+                let answer = link.together(|| call(&link, &path));
+                self.answer_to(operation, &path, answer, self.answer_limit(), ())
+            }
+            None => self.fail_ended(operation, &path),
+        }
+    }
+
     /// Probes the lease with a request that only the leader can answer. A probe does not count as a
     /// request in flight, so that a busy client cannot lose its session, and the operation timeout
     /// does not apply to it. It is sent without waiting for the connection to be confirmed, because

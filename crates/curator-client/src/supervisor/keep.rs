@@ -8,6 +8,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::task::unconstrained;
 
+use super::follow::Following;
 use super::resume::{Change, Connection};
 use super::step::{Action, Event, Pace, SessionState};
 use super::{PendingCloses, Supervisor};
@@ -25,13 +26,14 @@ impl Supervisor {
     pub(super) async fn keep(
         &self,
         session: &Session,
+        following: &mut Following,
         mut drained: Pin<&mut impl Future<Output = ()>>,
         pending_closes: &mut PendingCloses,
     ) -> SessionEnd {
         let Some(link) = session.link() else {
             return SessionEnd::Expired;
         };
-        let connection = Connection::new(&self.options, &self.timer, &self.journal, session, &link);
+        let connection = Connection::new(self, session, &link);
         drop(link);
         let pace = Pace {
             interval: session.probe_interval(),
@@ -41,6 +43,7 @@ impl Supervisor {
             supervisor: self,
             session,
             connection,
+            following,
             probes: FuturesUnordered::new(),
             next_probe: Deadline::after(pace.interval),
             pace,
@@ -66,6 +69,7 @@ struct Kept<'a> {
     supervisor: &'a Supervisor,
     session: &'a Session,
     connection: Connection,
+    following: &'a mut Following,
     /// The unanswered probes.
     probes: FuturesUnordered<BoxFuture<'a, AnsweredProbe>>,
     next_probe: Deadline,
@@ -104,6 +108,7 @@ impl Kept<'_> {
             change = self.connection.changed() => Some(self.changed(change)),
             Some(probe) = self.probes.next(), if !self.probes.is_empty() => Some(self.answered(probe)),
             () = timer.sleep_until(self.next_probe) => Some(Event::ProbeDue),
+            () = self.following.advance(self.session) => None,
             Some(_) = pending_closes.next(), if !pending_closes.is_empty() => None,
             () = timer.sleep(left) => None,
         }
@@ -163,6 +168,7 @@ impl Kept<'_> {
             Action::RenewLease { sent } => session.lease().probe_answered(sent),
             Action::MoveLease { connect_sent, by } => session.lease().moved(connect_sent, by),
             Action::Confirm { ends_doubt } => {
+                self.following.connected(session);
                 let is_confirmed = ends_doubt && session.is_valid();
                 let log = is_confirmed.then(|| journal.confirmed(session));
                 // A caller that waits for the connection then finds this state.

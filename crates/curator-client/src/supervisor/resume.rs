@@ -9,8 +9,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Supervisor;
 use crate::connect_string::HostPort;
 use crate::diagnosis::Diagnosis;
+use crate::ensemble::Ensemble;
 use crate::journal::Journal;
 use crate::link::{Link, LinkTask, SessionKey};
 use crate::options::SessionOptions;
@@ -31,6 +33,7 @@ type Resumed = Result<(Link, ClockInstant), LinkEnd>;
 /// Watches the connection of one session.
 pub(super) struct Connection {
     options: Arc<SessionOptions>,
+    ensemble: Arc<Ensemble>,
     timer: Timer,
     journal: Arc<Journal>,
     granted: Granted,
@@ -78,20 +81,15 @@ pub(super) enum Change {
 
 impl Connection {
     /// Watches `link`, over which a probe of `session` was answered.
-    pub(super) fn new(
-        options: &Arc<SessionOptions>,
-        timer: &Timer,
-        journal: &Arc<Journal>,
-        session: &Session,
-        link: &Link,
-    ) -> Self {
+    pub(super) fn new(supervisor: &Supervisor, session: &Session, link: &Link) -> Self {
         let awaited = Arc::clone(session.lease().awaited_grant());
         let session = session.clone();
         Self {
             granted: Granted::new(move |id, timeout| session.granted(id, timeout), awaited),
-            options: Arc::clone(options),
-            timer: timer.clone(),
-            journal: Arc::clone(journal),
+            options: Arc::clone(&supervisor.options),
+            ensemble: Arc::clone(&supervisor.ensemble),
+            timer: supervisor.timer.clone(),
+            journal: Arc::clone(&supervisor.journal),
             stage: Stage::up(link, None),
             answer_timeout: ANSWER_TIMEOUT,
         }
@@ -145,9 +143,10 @@ impl Connection {
                 }
                 let journal = Some(Arc::clone(&self.journal));
                 let options = Arc::clone(&self.options);
+                let ensemble = Arc::clone(&self.ensemble);
                 let timer = self.timer.clone();
                 let granted = self.granted.clone();
-                let resuming = resume(options, timer, journal, key.clone(), granted);
+                let resuming = resume(options, ensemble, timer, journal, key.clone(), granted);
                 self.stage = Stage::Down(Box::pin(resuming));
                 Change::Broken
             }
@@ -179,6 +178,7 @@ async fn wait_until(timer: &Timer, deadline: Option<Deadline>) {
 /// failures.
 async fn resume(
     options: Arc<SessionOptions>,
+    ensemble: Arc<Ensemble>,
     timer: Timer,
     journal: Option<Arc<Journal>>,
     session: SessionKey,
@@ -190,17 +190,17 @@ async fn resume(
             journal.record_progress(cause);
         }
     };
-    let diagnosis = Diagnosis::new(&options, &report);
+    let mut diagnosis = Diagnosis::new(&options, ensemble.servers(false), &report);
     // A pass takes at most `share` for each server. The share is short at first, because a silent
     // server must not use up the session's lease; it doubles after a pass that took this long,
     // because a slow server needs time.
-    let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
     let mut share = ANSWER_TIMEOUT;
     // Does not stop when the client closes: a closing client may have deletes to send before it
     // ends the session.
     let mut retrier = Retrier::new(Arc::new(Unlimited), &timer, &options.name);
     loop {
         let started = ClockInstant::now();
+        let servers = u32::try_from(diagnosis.servers.len()).unwrap_or(u32::MAX);
         let limit = share
             .saturating_mul(servers)
             .min(options.connection_timeout);
@@ -239,6 +239,7 @@ async fn resume(
         // This cannot fail: `Unlimited` never ends the retries, and this future is dropped before
         // the timers end.
         drop(retrier.again().await);
+        diagnosis.set_servers(ensemble.servers(true));
     }
 }
 
@@ -250,6 +251,7 @@ async fn resume(
 /// connection is left when this returns.
 pub(super) async fn close_session(
     options: Arc<SessionOptions>,
+    ensemble: Arc<Ensemble>,
     timer: Timer,
     link: Link,
     limit: Duration,
@@ -266,6 +268,7 @@ pub(super) async fn close_session(
                 Some(link) => link,
                 None => match resume(
                     Arc::clone(&options),
+                    Arc::clone(&ensemble),
                     timer.clone(),
                     None,
                     key.clone(),

@@ -34,7 +34,7 @@ pub(crate) async fn open(
     timer: &Timer,
     diagnosis: &Diagnosis<'_>,
 ) -> Result<(Link, ClockInstant), ConnectFailure> {
-    let share = share(options, options.connection_timeout);
+    let share = share(options, diagnosis, options.connection_timeout);
     let pass = Pass {
         diagnosis,
         options,
@@ -64,7 +64,7 @@ impl SessionKey {
         let pass = Pass {
             diagnosis,
             options,
-            share: share(options, limit),
+            share: share(options, diagnosis, limit),
             timer,
             resumes_session: true,
         };

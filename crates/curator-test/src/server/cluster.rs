@@ -1,6 +1,7 @@
 //! A real ensemble.
 
 use std::{
+    net::SocketAddr,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -12,6 +13,7 @@ use crate::{
     four_letter::Mode,
     ports::Port,
     real::{InternalPorts, Network, RealServer},
+    reconfig::{Answer, Change, reconfig},
     settings::Settings,
     wait,
 };
@@ -22,6 +24,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 /// ZooKeeper allows more, but more JVMs on one machine make tests slow.
 const MAX_MEMBERS: usize = 9;
+/// Errors of a change of the members that may succeed later: the new member has not caught up yet,
+/// another change is in progress, or the ensemble elects a leader.
+const RETRYABLE: [i32; 3] = [-13, -14, -4];
 
 /// A real ZooKeeper ensemble on the loopback interface.
 ///
@@ -31,10 +36,37 @@ const MAX_MEMBERS: usize = 9;
 #[derive(Debug)]
 pub struct TestingCluster {
     members: Vec<TestingServer>,
-    /// The ports between the members, reserved for restarts.
-    _internal: Vec<InternalPorts>,
+    /// The places of the members in the ensemble, in the same order.
+    places: Vec<Place>,
     /// The proxies between the members, if the cluster is partitionable.
     network: Option<Network>,
+    distribution: Distribution,
+    /// The settings of new members.
+    settings: Settings,
+    /// The id of the next member. Ids are not used again.
+    next_id: usize,
+    reconfigurable: bool,
+}
+
+/// The place of a member in its ensemble.
+#[derive(Debug)]
+struct Place {
+    id: usize,
+    /// The ports for the other members, reserved for restarts.
+    internal: InternalPorts,
+    client: SocketAddr,
+}
+
+impl Place {
+    /// The value of `server.<id>`. Only a dynamic configuration names the port for clients.
+    fn server(&self, is_dynamic: bool) -> String {
+        let server = self.internal.server();
+        if is_dynamic {
+            format!("{server}:participant;{}", self.client)
+        } else {
+            server
+        }
+    }
 }
 
 /// Settings for a [`TestingCluster`].
@@ -43,6 +75,7 @@ pub struct TestingCluster {
 pub struct TestingClusterBuilder {
     settings: Settings,
     partitionable: bool,
+    reconfigurable: bool,
 }
 
 impl TestingClusterBuilder {
@@ -96,13 +129,32 @@ impl TestingClusterBuilder {
         self
     }
 
+    /// Starts the members with a dynamic configuration, which
+    /// [`add_member`](TestingCluster::add_member) and
+    /// [`remove_member`](TestingCluster::remove_member) change (`reconfigEnabled`). The
+    /// configuration, at `/zookeeper/config`, names the members' addresses for clients. The members
+    /// check no ACLs (`skipACL`), because only a super user could change the configuration
+    /// otherwise.
+    ///
+    /// Cannot be combined with [`partitionable`](Self::partitionable), because all members share one
+    /// configuration.
+    pub fn reconfigurable(mut self) -> Self {
+        self.reconfigurable = true;
+        self.property("reconfigEnabled", "true")
+            .property("standaloneEnabled", "false")
+            .system_property("zookeeper.skipACL", "yes")
+    }
+
     /// Starts this many members, and waits until all of them are ready.
     ///
     /// # Errors
     ///
     /// When `members` is not from 1 to 9, ZooKeeper is not installed, or a member is not ready
-    /// within 60 s.
+    /// within 60 s. [`Error::NotReconfigurable`] when the cluster is partitionable as well.
     pub async fn start(self, members: usize) -> Result<TestingCluster, Error> {
+        if self.partitionable && self.reconfigurable {
+            return Err(Error::NotReconfigurable);
+        }
         if !(1..=MAX_MEMBERS).contains(&members) {
             return Err(Error::Members(members));
         }
@@ -117,18 +169,28 @@ impl TestingClusterBuilder {
             .partitionable
             .then(|| Network::start(&internal))
             .transpose()?;
+        let places: Vec<_> = clients
+            .iter()
+            .zip(internal)
+            .enumerate()
+            .map(|(index, (client, internal))| Place {
+                id: index + 1,
+                internal,
+                client: client.address(),
+            })
+            .collect();
         let servers = clients
             .into_iter()
             .enumerate()
             .map(|(from, port)| {
                 let mut settings = self.settings.clone();
-                for (to, ports) in internal.iter().enumerate() {
+                for (to, place) in places.iter().enumerate() {
                     let through = network
                         .as_ref()
                         .and_then(|network| network.server(from, to));
                     settings.config.insert(
-                        format!("server.{}", to + 1),
-                        through.unwrap_or_else(|| ports.server()),
+                        format!("server.{}", place.id),
+                        through.unwrap_or_else(|| place.server(self.reconfigurable)),
                     );
                 }
                 let server =
@@ -138,8 +200,12 @@ impl TestingClusterBuilder {
             .collect::<Result<Vec<_>, Error>>()?;
         let cluster = TestingCluster {
             members: servers,
-            _internal: internal,
+            places,
             network,
+            distribution,
+            settings: self.settings,
+            next_id: members + 1,
+            reconfigurable: self.reconfigurable,
         };
         for member in &cluster.members {
             member.launch()?;
@@ -224,6 +290,110 @@ impl TestingCluster {
             }
         }
         None
+    }
+
+    /// Starts a new member without data, and adds it to the ensemble as a voting member. Returns its
+    /// number when it is ready.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotReconfigurable`] when the cluster was not started as
+    /// [`reconfigurable`](TestingClusterBuilder::reconfigurable); [`Error::Members`] when it has
+    /// nine members. [`Error::Reconfig`] when the ensemble refuses the change. When the member is
+    /// not ready, or the ensemble has not applied the change, within 60 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the new member is killed; the ensemble may contain it.
+    pub async fn add_member(&mut self) -> Result<usize, Error> {
+        self.assert_reconfigurable()?;
+        if self.members.len() >= MAX_MEMBERS {
+            return Err(Error::Members(self.members.len() + 1));
+        }
+        let port = Port::reserve()?;
+        let place = Place {
+            id: self.next_id,
+            internal: InternalPorts::reserve()?,
+            client: port.address(),
+        };
+        self.next_id += 1;
+        let mut settings = self.settings.clone();
+        for place in self.places.iter().chain([&place]) {
+            settings
+                .config
+                .insert(format!("server.{}", place.id), place.server(true));
+        }
+        let server =
+            RealServer::prepare(self.distribution.clone(), settings, port, Some(place.id))?;
+        let server = TestingServer::of_real(server);
+        server.launch()?;
+        // Until it is a member, it follows the leader without a vote.
+        server.wait_until_serving().await?;
+        let join = Change::Join(format!("server.{}={}", place.id, place.server(true)));
+        self.change(&join, None).await?;
+        server.wait_until_serving().await?;
+        self.members.push(server);
+        self.places.push(place);
+        Ok(self.members.len() - 1)
+    }
+
+    /// Removes a member from the ensemble. Returns the server, which may continue to serve its
+    /// clients for a while; dropping it kills it. The members after it are numbered anew.
+    ///
+    /// # Errors
+    ///
+    /// See [`add_member`](Self::add_member). Without a majority of the remaining members, the
+    /// ensemble does not apply the change.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such member.
+    pub async fn remove_member(&mut self, index: usize) -> Result<TestingServer, Error> {
+        self.assert_reconfigurable()?;
+        self.assert_member(index);
+        self.change(&Change::Leave(self.places[index].id), Some(index))
+            .await?;
+        self.places.remove(index);
+        Ok(self.members.remove(index))
+    }
+
+    /// Has the members apply a change, and repeats it while it may succeed later: a repeated change
+    /// has no effect. Sends it to all members in turn except `leaving`.
+    async fn change(&self, change: &Change, leaving: Option<usize>) -> Result<(), Error> {
+        let end = Instant::now() + TIMEOUT;
+        let others = self
+            .members
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| Some(*index) != leaving)
+            .map(|(_, member)| member);
+        for member in others.cycle() {
+            match reconfig(member.address(), change).await {
+                Ok(Answer::Done) => return Ok(()),
+                Ok(Answer::Refused(code)) if !RETRYABLE.contains(&code) => {
+                    let change = format!("{change:?}");
+                    return Err(Error::Reconfig { change, code });
+                }
+                // A member that is stopped, or has lost its leader.
+                Ok(Answer::Refused(_)) | Err(_) => {}
+            }
+            if Instant::now() >= end {
+                break;
+            }
+            wait::sleep(POLL).await;
+        }
+        Err(Error::timeout(
+            format!("the ensemble to apply {change:?}"),
+            TIMEOUT,
+        ))
+    }
+
+    fn assert_reconfigurable(&self) -> Result<(), Error> {
+        if self.reconfigurable {
+            Ok(())
+        } else {
+            Err(Error::NotReconfigurable)
+        }
     }
 
     /// Cuts a member off from all other members, in both directions, until [`heal`](Self::heal).

@@ -9,6 +9,7 @@ use super::CuratorClientBuilder;
 use crate::acl::{Acl, Acls, AuthId, Permission};
 use crate::client::in_namespace;
 use crate::connect_string::ConnectString;
+use crate::ensemble::Ensemble;
 use crate::error::{Error, Result};
 use crate::options::SessionOptions;
 #[cfg(all(
@@ -35,6 +36,9 @@ const SESSION_TIMEOUTS: RangeInclusive<Duration> =
 /// The checked options of a client.
 pub(in crate::client) struct ValidOptions {
     pub(in crate::client) options: Arc<SessionOptions>,
+    pub(in crate::client) ensemble: Arc<Ensemble>,
+    /// Whether the client reads the configuration of the ensemble.
+    pub(in crate::client) reads_config: bool,
     pub(in crate::client) retry_policy: Arc<dyn RetryPolicy>,
     /// The chroot, and the namespace below it.
     pub(in crate::client) root: ZPath,
@@ -68,6 +72,7 @@ impl CuratorClientBuilder {
             Some(policy) => policy,
             None => Arc::new(ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?),
         };
+        let ensemble = Arc::new(Ensemble::new(self.ensemble_tracker, servers.hosts()));
         let options = Arc::new(SessionOptions {
             metrics_name: self.name.clone().map(Arc::from),
             name: self.name.unwrap_or_else(next_name).into(),
@@ -92,6 +97,8 @@ impl CuratorClientBuilder {
         });
         Ok(ValidOptions {
             options,
+            ensemble,
+            reads_config: true,
             retry_policy,
             root,
             acls,

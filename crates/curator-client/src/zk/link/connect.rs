@@ -276,7 +276,7 @@ mod tests {
         let addresses = [silent.local_addr().unwrap(), slow.address()];
         let options = SessionOptions::with_long_timeouts("client", "zk");
         let timer = Timer::new(Handle::current());
-        let diagnosis = Diagnosis::new(&options, &|_| {});
+        let diagnosis = Diagnosis::new(&options, options.servers.hosts().into(), &|_| {});
         let pass = pass(&diagnosis, &options, &timer);
         let opening = Opening {
             connector: &connector,
@@ -310,7 +310,7 @@ mod tests {
         let address = server.local_addr().unwrap();
         let options = SessionOptions::with_long_timeouts("client", "zk");
         let timer = Timer::new(Handle::current());
-        let diagnosis = Diagnosis::new(&options, &|_| {});
+        let diagnosis = Diagnosis::new(&options, options.servers.hosts().into(), &|_| {});
         let pass = pass(&diagnosis, &options, &timer);
         let opening = Opening {
             connector: &connector,
@@ -337,7 +337,7 @@ mod tests {
         let mut options = SessionOptions::with_long_timeouts("client", "zk:7");
         let timer = Timer::new(Handle::current());
         let names = |options: &SessionOptions| -> Vec<String> {
-            let diagnosis = Diagnosis::new(options, &|_| {});
+            let diagnosis = Diagnosis::new(options, options.servers.hosts().into(), &|_| {});
             let targets = targets(&pass(&diagnosis, options, &timer), 0, addresses.clone());
             targets.into_iter().map(|target| target.name).collect()
         };

@@ -38,8 +38,8 @@ impl Link {
         timer: &Timer,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(Self, ClockInstant), ConnectFailure> {
-        let connector = |server: &HostPort| connector(options, server);
-        let share = share(options, options.connection_timeout);
+        let share = share(options, diagnosis, options.connection_timeout);
+        let connector = |server: &HostPort| connector(options, server, share);
         let granted = Granted::unused();
         let pass = Pass {
             diagnosis,
@@ -179,11 +179,13 @@ impl SessionKey {
         diagnosis: &Diagnosis<'_>,
         granted: &Granted,
     ) -> Result<(Link, ClockInstant), ConnectFailure> {
+        let longest_share = share(options, diagnosis, options.connection_timeout);
         let connector = |server: &HostPort| {
-            let connector = connector(options, server)?.with_session_timeout(self.timeout);
+            let connector = connector(options, server, longest_share)?;
+            let connector = connector.with_session_timeout(self.timeout);
             Ok(connector.with_session(self.session.clone()))
         };
-        let share = share(options, limit);
+        let share = share(options, diagnosis, limit);
         let granted = granted.clone();
         let pass = Pass {
             diagnosis,
@@ -210,8 +212,11 @@ impl SessionKey {
     not(any(feature = "sasl-digest-md5", feature = "sasl-gssapi")),
     expect(unused_variables, reason = "only SASL needs the server")
 )]
-fn connector(options: &SessionOptions, server: &HostPort) -> Result<Connector, ZkError> {
-    let share = share(options, options.connection_timeout);
+fn connector(
+    options: &SessionOptions,
+    server: &HostPort,
+    share: Duration,
+) -> Result<Connector, ZkError> {
     let mut connector = Client::connector()
         .with_session_timeout(options.session_timeout)
         .with_connection_timeout(share)
