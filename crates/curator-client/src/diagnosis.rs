@@ -147,6 +147,10 @@ pub(crate) const NO_REPLY: &str = "connected, but no reply to the handshake";
 const NO_TLS_REPLY: &str = "connected, but no reply to the TLS handshake";
 
 impl<'a> Diagnosis<'a> {
+    #[cfg_attr(
+        not(any(feature = "tls", feature = "sasl-digest-md5", feature = "sasl-gssapi")),
+        expect(unused_variables, reason = "only TLS and SASL need the options")
+    )]
     pub(crate) fn new(
         options: &'a SessionOptions,
         servers: Arc<[HostPort]>,

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use curator_client::{
     ClockInstant, ConnectionState, ConnectionStates, CreateMode, CuratorClient,
-    CuratorClientBuilder, Error, NodeSpec, Outcome, RetryContext, RetryForever, RetryNTimes,
-    RetryPolicy, Session, SessionLease, Stat, Transport, ZPath,
+    CuratorClientBuilder, EnsembleTracker, Error, NodeSpec, Outcome, RetryContext, RetryForever,
+    RetryNTimes, RetryPolicy, Session, SessionLease, Stat, Transport, ZPath,
 };
 #[cfg(feature = "tls")]
 use curator_client::{TlsOptions, TlsProblem};
@@ -30,9 +30,12 @@ pub(crate) fn is_native() -> bool {
     test_support::transport::transport() == Transport::Native
 }
 
-/// A client of a server or a proxy, with a session timeout that no test exceeds accidentally.
+/// A client of a server or a proxy, with a session timeout that no test exceeds accidentally. It
+/// does not read the configuration of the ensemble, so that counts and faults concern the requests
+/// of the test only; `embedded/ensemble.rs` tests that.
 pub(crate) fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
     CuratorClient::builder(connect_string)
+        .ensemble_tracker(EnsembleTracker::Never)
         .session_timeout(LONG)
         .transport(test_support::transport::transport())
 }
@@ -124,7 +127,9 @@ pub(crate) async fn simulated(
 ) -> (Simulation, CuratorClient) {
     let latency = Duration::from_millis(1);
     let simulation = Simulation::builder().latency(latency..=latency).start();
-    let client = CuratorClient::builder(simulation.connect_string()).session_timeout(LONG);
+    let client = CuratorClient::builder(simulation.connect_string())
+        .ensemble_tracker(EnsembleTracker::Never)
+        .session_timeout(LONG);
     let client = options(client).connect().await.unwrap();
     (simulation, client)
 }

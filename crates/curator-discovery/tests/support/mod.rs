@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use curator_discovery::client::{CuratorClient, CuratorClientBuilder, RetryNTimes};
+use curator_discovery::client::{
+    CuratorClient, CuratorClientBuilder, EnsembleTracker, RetryNTimes,
+};
 use curator_discovery::{
     FoundInstance, Instances, Registration, ServiceDiscovery, ServiceInstance,
 };
@@ -18,6 +20,8 @@ pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);
 
 pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> CuratorClientBuilder {
     CuratorClient::builder(connect_string)
+        // Counts and faults concern the requests of the recipes only.
+        .ensemble_tracker(EnsembleTracker::Never)
         .transport(transport())
         .session_timeout(session_timeout)
         .retry_policy(RetryNTimes::new(20, Duration::from_millis(50)).unwrap())

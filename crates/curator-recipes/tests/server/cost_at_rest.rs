@@ -11,7 +11,7 @@ use std::future::pending;
 use std::io;
 use std::time::Duration;
 
-use curator_recipes::client::{CreateMode, CuratorClient};
+use curator_recipes::client::{CreateMode, CuratorClient, EnsembleTracker};
 use curator_recipes::{
     Config, ConfigStatus, CuratorCache, GroupMember, LeaderLatch, LeaderObserver, LeaderSelector,
     Leadership, ObservedLeader, PersistentNode, PersistentNodeBuilder, PersistentNodeState,
@@ -70,7 +70,11 @@ impl Stage {
     ) {
         let process = self.simulation.process(&state.to_string());
         let client = process
-            .run(builder(&self.simulation.connect_string(), LONG_SESSION).connect())
+            .run(
+                builder(&self.simulation.connect_string(), LONG_SESSION)
+                    .ensemble_tracker(EnsembleTracker::Auto)
+                    .connect(),
+            )
             .await
             .unwrap();
         let recipe = process.run(start(&client)).await;

@@ -31,8 +31,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_recipes::client::{
-    Acl, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, Permission, RetryNTimes,
-    SessionEnd, Transport,
+    Acl, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, EnsembleTracker, Permission,
+    RetryNTimes, SessionEnd, Transport,
 };
 use curator_recipes::{
     InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, LockLost, LossReason,
@@ -85,8 +85,11 @@ pub(crate) fn arc(lock: impl InterProcessLock + 'static) -> AnyLock {
     Arc::new(lock)
 }
 
+/// A client that does not read the configuration of the ensemble, so that counts and faults concern
+/// the requests of the recipes only.
 pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> CuratorClientBuilder {
     CuratorClient::builder(connect_string)
+        .ensemble_tracker(EnsembleTracker::Never)
         .transport(transport())
         .session_timeout(session_timeout)
         .retry_policy(RetryNTimes::new(20, Duration::from_millis(50)).unwrap())

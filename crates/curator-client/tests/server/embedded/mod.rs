@@ -1,8 +1,10 @@
-//! The client on servers that only the embedded server can imitate: old ones, and those of other
-//! dialects of the protocol.
+//! The client on servers that only the embedded server can imitate: old ones, those of other
+//! dialects of the protocol, and members of an ensemble that changes.
 //!
 //! Only this suite finds wrong stats of created nodes if a server does not return stats from a
-//! transaction, and requests that end a session because the server does not know them.
+//! transaction, requests that end a session because the server does not know them, and an ensemble
+//! whose configuration makes a client try the wrong servers.
 
 mod dialects;
+mod ensemble;
 mod old_server;
