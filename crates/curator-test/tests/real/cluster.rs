@@ -133,3 +133,58 @@ async fn a_cluster_of_0_or_100_members_is_refused() {
         Err(Error::Members(100))
     ));
 }
+
+#[tokio::test]
+async fn members_are_added_and_removed() {
+    let mut cluster = TestingCluster::builder()
+        .reconfigurable()
+        .start(3)
+        .await
+        .unwrap();
+    let client = client(cluster.member(2).address()).await;
+    client.create("/a", b"data", &PERSISTENT).await.unwrap();
+    let config = async || {
+        client.sync("/zookeeper/config").await.unwrap();
+        String::from_utf8(client.get_data("/zookeeper/config").await.unwrap().0).unwrap()
+    };
+    for server in cluster.members() {
+        assert!(config().await.contains(&format!(";{}", server.address())));
+    }
+    let leader = cluster.leader().await.unwrap();
+
+    let added = cluster.add_member().await.unwrap();
+    assert_eq!(added, 3);
+    let address = cluster.member(added).address();
+    assert!(config().await.contains(&format!(";{address}")));
+    let at_new = crate::support::client(address).await;
+    assert_eq!(at_new.get_data("/a").await.unwrap().0, b"data");
+
+    // The leader too can be removed.
+    let removed = cluster.remove_member(leader).await.unwrap();
+    assert_eq!(cluster.members().len(), 3);
+    until(async || cluster.leader().await.is_ok()).await;
+    let at_new = crate::support::client(address).await;
+    let (data, _) = at_new.get_data("/zookeeper/config").await.unwrap();
+    let data = String::from_utf8(data).unwrap();
+    assert!(
+        !data.contains(&format!(";{}\n", removed.address())),
+        "{data}"
+    );
+    removed.kill().unwrap();
+    assert!(cluster.leader().await.is_ok());
+}
+
+#[tokio::test]
+async fn only_a_reconfigurable_cluster_changes_its_members() {
+    let mut cluster = TestingCluster::new(1).await.unwrap();
+    assert!(matches!(
+        cluster.add_member().await,
+        Err(Error::NotReconfigurable)
+    ));
+    assert!(matches!(
+        cluster.remove_member(0).await,
+        Err(Error::NotReconfigurable)
+    ));
+    let both = TestingCluster::builder().partitionable().reconfigurable();
+    assert!(matches!(both.start(3).await, Err(Error::NotReconfigurable)));
+}
