@@ -1,8 +1,7 @@
 //! Tests the recipes with features that only a real ZooKeeper has: SASL users, data on disk, and an
-//! ensemble that changes.
-//! Only this suite checks what the recipes do when data is restored from a backup or all members of
-//! an ensemble are replaced, and whether the
-//! SASL program of docs/production.md works.
+//! ensemble that changes. Only this suite checks what the recipes do when data is restored from a
+//! backup or all members of an ensemble are replaced, and whether the SASL program of
+//! docs/production.md works.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -40,7 +40,7 @@ impl Load {
                     client
                         .create()
                         .or_set_data()
-                        .creating_parents_if_needed()
+                        .creating_parent_containers()
                         .for_path(&path, turn)
                         .await
                         .unwrap();
@@ -135,12 +135,12 @@ async fn sessions_locks_and_caches_survive_an_ensemble_of_three_that_becomes_ano
         assert!(addresses(&cluster).contains(&health.server.unwrap()));
     }
     held.release().await.unwrap();
-    soon(cache.caught_up()).await.unwrap();
+    let cached = soon(cache.caught_up()).await.unwrap();
     for number in 0..clients.len() {
-        let path = format!("/load/{number}");
+        let path = clients[0].resolve(format!("/load/{number}")).unwrap();
         let (data, stat) = clients[0].get_data(&path).await.unwrap();
-        let cached = cache.get(&path).unwrap();
-        assert_eq!((&*cached.data, cached.stat.mzxid), (&*data, stat.mzxid));
+        let cached = cached.get(&path).node().unwrap();
+        assert_eq!((cached.data(), cached.stat()), (&*data, &stat));
     }
 
     // The connect string of these clients names no server that is still there.
