@@ -72,10 +72,11 @@ pub(crate) struct RunArguments {
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=7 * 24 * 60 * 60))]
     seconds: u64,
     /// The nemeses, separated by commas. They strike one after the other, in an order that the seed
-    /// determines. `all`: all but `clock-rate`; in every fourth strike, two nemeses strike at once.
-    /// `none`: no nemeses. `mixed`, alone or with names, as in `kill-leader,cut-client,mixed`: in
-    /// every strike, two nemeses strike at once, of the named ones or of all but `clock-rate`; a
-    /// nemesis that cannot be mixed with another strikes alone. Next to `all`, `mixed` has no
+    /// determines. `all`: all but `clock-rate` and `reconfig`; in every fourth strike, two nemeses
+    /// strike at once. `none`: no nemeses. `mixed`, alone or with names, as in
+    /// `kill-leader,cut-client,mixed`: in every strike, two nemeses strike at once, of the named
+    /// ones or of those of `all`; `reconfig` does not go with `all` and the nemeses that isolate
+    /// servers; a nemesis that cannot be mixed with another strikes alone. Next to `all`, `mixed` has no
     /// effect.
     #[arg(
         long,

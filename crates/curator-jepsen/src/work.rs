@@ -20,6 +20,10 @@ pub struct Work {
     pub life: u32,
     /// The addresses of the ensemble for this process.
     pub connect_string: String,
+    /// Whether our worker follows the configuration of the ensemble, past the addresses above. Peers
+    /// ignore it.
+    #[serde(default)]
+    pub follows: bool,
     /// The session timeout to request, in milliseconds.
     pub session_timeout_ms: u64,
     /// Which code speaks ZooKeeper's protocol for our workers. Peers ignore it.

@@ -59,6 +59,10 @@ pub enum Nemesis {
     SwallowAnswers,
     /// Deletes nodes of holders and waiters, as an operator may.
     DeleteNodes,
+    /// Replaces a server: adds a new one to the ensemble, and removes another one, which is stopped
+    /// later. Clients follow the ensemble past their proxies, where faults of the network do not
+    /// strike them. Not in `all`: in such an ensemble, servers cannot be cut off from each other.
+    Reconfig,
     /// Lets the clocks of clients run at a third of the servers' rate, and cuts all but one client
     /// off. Not in `all`: it violates an assumption on purpose, and the checker must find the
     /// resulting violations.
@@ -76,12 +80,18 @@ enum Target {
 }
 
 impl Nemesis {
-    /// All nemeses that a run must survive: all but [`ClockRate`](Self::ClockRate).
+    /// All nemeses that a run must survive, and that strike the same ensemble: all but
+    /// [`ClockRate`](Self::ClockRate) and [`Reconfig`](Self::Reconfig).
     pub fn all() -> impl Iterator<Item = Self> {
         Self::value_variants()
             .iter()
             .copied()
-            .filter(|nemesis| *nemesis != Self::ClockRate)
+            .filter(|nemesis| !matches!(nemesis, Self::ClockRate | Self::Reconfig))
+    }
+
+    /// Whether the nemesis cuts servers off from each other.
+    pub(crate) fn isolates_servers(self) -> bool {
+        matches!(self, Self::IsolateFollower | Self::IsolateLeader)
     }
 
     /// The description of the nemesis, in one line.
@@ -111,7 +121,8 @@ impl Nemesis {
             | Self::PauseLeader
             | Self::DiskStall
             | Self::IsolateFollower
-            | Self::IsolateLeader => &[Target::Servers],
+            | Self::IsolateLeader
+            | Self::Reconfig => &[Target::Servers],
             Self::PauseClient | Self::PauseClientLong | Self::KillClient => &[Target::Clients],
             Self::CutClient
             | Self::LoseRequests

@@ -86,6 +86,7 @@ impl<'a> Strike<'a> {
             Nemesis::Flapping => self.flap().await?,
             Nemesis::SwallowAnswers => self.swallow_answers().await?,
             Nemesis::DeleteNodes => self.delete_nodes().await?,
+            Nemesis::Reconfig => self.replace_server().await?,
             Nemesis::ClockRate => self.slow_clocks().await?,
         }
         let healed = self.healed.unwrap_or_else(now);
@@ -139,7 +140,7 @@ impl Strike<'_> {
     /// Chooses the member that the nemesis affects (the leader, or a random follower), and records
     /// the start of the strike.
     async fn begin_with_server(&mut self) -> anyhow::Result<usize> {
-        let leader = self.scene.cluster.leader().await?;
+        let leader = self.scene.cluster.read().await.leader().await?;
         let member = match self.nemesis {
             Nemesis::KillFollower | Nemesis::PauseFollower | Nemesis::IsolateFollower => {
                 (leader + self.random.usize(1..MEMBERS)) % MEMBERS
@@ -152,7 +153,8 @@ impl Strike<'_> {
 
     async fn kill(&mut self) -> anyhow::Result<()> {
         let member = self.begin_with_server().await?;
-        let member = self.scene.cluster.member(member);
+        let cluster = self.scene.cluster.read().await;
+        let member = cluster.member(member);
         member.kill()?;
         self.wait().await?;
         // The start of the server is part of the recovery time.
@@ -162,23 +164,20 @@ impl Strike<'_> {
 
     async fn kill_all(&mut self) -> anyhow::Result<()> {
         self.begin("all servers")?;
-        self.scene
-            .cluster
-            .members()
-            .iter()
-            .try_for_each(TestingServer::kill)?;
+        let cluster = self.scene.cluster.read().await;
+        cluster.members().iter().try_for_each(TestingServer::kill)?;
         self.wait().await?;
         self.healed = Some(now());
         // The members are started concurrently, because none is ready without a quorum.
-        let [first, second, third] =
-            [0, 1, 2].map(|member| self.scene.cluster.member(member).restart());
+        let [first, second, third] = [0, 1, 2].map(|member| cluster.member(member).restart());
         let (first, second, third) = tokio::join!(first, second, third);
         Ok(first.and(second).and(third)?)
     }
 
     async fn pause(&mut self) -> anyhow::Result<()> {
         let member = self.begin_with_server().await?;
-        let member = self.scene.cluster.member(member);
+        let cluster = self.scene.cluster.read().await;
+        let member = cluster.member(member);
         member.pause()?;
         self.wait().await?;
         Ok(member.resume()?)
@@ -187,14 +186,29 @@ impl Strike<'_> {
     /// Cuts a server off from the other servers. Clients can still reach all servers.
     async fn isolate(&mut self) -> anyhow::Result<()> {
         let member = self.begin_with_server().await?;
-        self.scene.cluster.isolate(member)?;
+        let cluster = self.scene.cluster.read().await;
+        cluster.isolate(member)?;
         self.wait().await?;
-        Ok(self.scene.cluster.heal()?)
+        Ok(cluster.heal()?)
+    }
+
+    /// Replaces a random server, which may be the leader.
+    async fn replace_server(&mut self) -> anyhow::Result<()> {
+        let member = self.random.usize(..MEMBERS);
+        self.begin(&format!("server {member} is replaced"))?;
+        let mut cluster = self.scene.cluster.write().await;
+        cluster.add_member().await?;
+        let removed = cluster.remove_member(member).await?;
+        drop(cluster);
+        // Its clients stay connected to it for a while.
+        self.wait().await?;
+        Ok(removed.kill()?)
     }
 
     async fn stall_disk(&mut self) -> anyhow::Result<()> {
         let member = self.begin_with_server().await?;
-        let member = self.scene.cluster.member(member);
+        let cluster = self.scene.cluster.read().await;
+        let member = cluster.member(member);
         let end = Instant::now() + self.length;
         while Instant::now() < end {
             member.pause()?;

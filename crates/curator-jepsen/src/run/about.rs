@@ -12,7 +12,7 @@ use crate::peer::{self, Peer};
 use crate::scene::{MEMBERS, SESSION_TIMEOUT, SET, Scene, THINK};
 
 /// The lines for the header of the report, including these versions.
-pub(super) fn about(
+pub(super) async fn about(
     options: &Options,
     versions: Vec<(&str, String)>,
     scene: &Scene,
@@ -21,8 +21,8 @@ pub(super) fn about(
     let locks: BTreeSet<_> = cast.parts.iter().map(|part| part.lock).collect();
     let variants: BTreeSet<_> = cast.parts.iter().map(|part| part.variant).collect();
     let list = |names: Vec<String>| names.join(", ");
-    let version = scene
-        .cluster
+    let cluster = scene.cluster.read().await;
+    let version = cluster
         .member(0)
         .version()
         .map_or("unknown".to_owned(), |version| version.to_string());

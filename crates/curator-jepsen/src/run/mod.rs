@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use self::schedule::Schedule;
 use crate::history::{CACHE, CounterKind, SERVICE};
-use crate::nemesis::Strike;
+use crate::nemesis::{Nemesis, Strike};
 use crate::report::{self, Final, Report};
 use crate::scene::{SESSION_TIMEOUT, Scene, now};
 use crate::work::Part;
@@ -70,8 +70,18 @@ pub async fn run(options: &Options) -> anyhow::Result<Report> {
 async fn conduct(options: &Options, directory: &Path) -> anyhow::Result<Report> {
     let cast = &options.cast;
     let versions = versions(&cast.peers);
-    let scene = Scene::start(cast, directory).await?;
-    let about = about::about(options, versions, &scene);
+    let replaces_servers = options.nemeses.contains(&Choice::One(Nemesis::Reconfig));
+    let isolates_servers = options.nemeses.iter().any(|choice| match choice {
+        Choice::All => true,
+        Choice::One(nemesis) => nemesis.isolates_servers(),
+        Choice::Mixed | Choice::None => false,
+    });
+    ensure!(
+        !(replaces_servers && isolates_servers),
+        "reconfig cannot be combined with all, isolate-follower and isolate-leader"
+    );
+    let scene = Scene::start(cast, directory, replaces_servers).await?;
+    let about = about::about(options, versions, &scene).await;
     let began = Instant::now();
     let recovery = strike(&scene, options).await?;
     scene

@@ -12,11 +12,11 @@ use crate::nemesis::Nemesis;
 /// A choice of nemeses on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Choice {
-    /// All nemeses but `clock-rate`, repeatedly, each time in a random order; every fourth strike
+    /// All nemeses but `clock-rate` and `reconfig`, repeatedly, each time in a random order; every fourth strike
     /// has two nemeses.
     All,
-    /// Two nemeses at once in every strike, of the named ones or of all but `clock-rate`. Has no
-    /// effect next to `All`.
+    /// Two nemeses at once in every strike, of the named ones or of those of `All`. Has no effect
+    /// next to `All`.
     Mixed,
     /// No nemeses: the work without faults.
     None,

@@ -21,6 +21,7 @@ use anyhow::{Context as _, bail};
 use curator_recipes::client::{CuratorClient, Error as ClientError, RetryNTimes};
 use curator_test::TestingCluster;
 use fastrand::Rng;
+use tokio::sync::RwLock;
 use tokio::time::{Instant, sleep};
 
 use crate::history::CACHED;
@@ -97,7 +98,8 @@ impl Cast {
 #[derive(Debug)]
 pub(crate) struct Scene {
     pub(crate) journal: Journal,
-    pub(crate) cluster: TestingCluster,
+    /// Written only while a server is replaced.
+    pub(crate) cluster: RwLock<TestingCluster>,
     pub(crate) clients: Vec<Client>,
     pub(crate) store: Store,
     /// The conductor's client. The client does not retry. Only the faults of servers affect it.
@@ -112,12 +114,22 @@ fn millis(duration: Duration) -> u64 {
 
 impl Scene {
     /// Starts all participants, and waits until each part of each of our clients has acquired its
-    /// lock once, and each cache, counter and service has made progress.
-    pub(crate) async fn start(cast: &Cast, directory: &Path) -> anyhow::Result<Self> {
+    /// lock once, and each cache, counter and service has made progress. If servers are replaced,
+    /// the clients follow the ensemble.
+    pub(crate) async fn start(
+        cast: &Cast,
+        directory: &Path,
+        replaces_servers: bool,
+    ) -> anyhow::Result<Self> {
         let journal = Journal::start(directory)?;
         journal.print("starting the ensemble");
-        let cluster = TestingCluster::builder()
-            .partitionable()
+        let cluster = TestingCluster::builder();
+        let cluster = if replaces_servers {
+            cluster.reconfigurable()
+        } else {
+            cluster.partitionable()
+        };
+        let cluster = cluster
             .tick_time(TICK)
             // The limit holds even if a client with a slow clock requests more.
             .property("maxSessionTimeout", millis(SESSION_TIMEOUT).to_string())
@@ -134,7 +146,7 @@ impl Scene {
         let looks = cast.caches.then(|| AtomicU32::new(0));
         let mut scene = Self {
             journal,
-            cluster,
+            cluster: RwLock::new(cluster),
             clients: Vec::new(),
             store,
             operator,
@@ -146,12 +158,13 @@ impl Scene {
             (0..count).map(move |_| Some(peer))
         });
         for (number, peer) in (0..).zip(ours.chain(peers)) {
-            let client = Client::prepare(
-                scene.work(number, peer, cast, directory),
-                peer,
-                &scene.cluster,
-                &cast.program,
-            )?;
+            let work = Work {
+                follows: replaces_servers,
+                ..scene.work(number, peer, cast, directory)
+            };
+            let cluster = scene.cluster.read().await;
+            let client = Client::prepare(work, peer, &cluster, &cast.program)?;
+            drop(cluster);
             client.start(&scene.journal)?;
             scene.clients.push(client);
         }
@@ -184,6 +197,7 @@ impl Scene {
             worker,
             life: 0,
             connect_string: String::new(),
+            follows: false,
             session_timeout_ms: millis(SESSION_TIMEOUT),
             transport: cast.transport,
             store: self.store.address().to_string(),

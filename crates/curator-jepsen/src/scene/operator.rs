@@ -16,6 +16,8 @@ use crate::history::{
 };
 use crate::worker::node_sets;
 
+/// The configuration of the ensemble.
+pub(super) const CONFIG: &str = "/zookeeper/config";
 /// The directory of all locks.
 const ROOT: &str = "/jepsen";
 
@@ -53,12 +55,17 @@ impl Scene {
 
     /// The watches that the servers keep, except watches on children: the node and the session of
     /// each watch. `None` if a server does not reply. Excludes the watches of caches, because
-    /// caches use a second session of the client, which is not reported.
+    /// caches use a second session of the client, which is not reported, and those of clients that
+    /// follow the ensemble, among them the conductor.
     pub(crate) async fn node_watches(&self) -> Option<Vec<(String, i64)>> {
         let mut found = Vec::new();
-        for member in self.cluster.members() {
+        for member in self.cluster.read().await.members() {
             let mut watches = member.watches_by_path().await.ok()?;
-            watches.retain(|path, _| ![CACHED, SERVICES].iter().any(|root| path.starts_with(root)));
+            watches.retain(|path, _| {
+                ![CACHED, SERVICES, CONFIG]
+                    .iter()
+                    .any(|root| path.starts_with(root))
+            });
             for (path, sessions) in watches {
                 found.extend(sessions.into_iter().map(|session| (path.clone(), session)));
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::operator::CONFIG;
 use super::{Client, Followed, POLL, SESSION_TIMEOUT, SLACK, Scene, WAIT_LIMIT};
 use crate::history::{CACHE, CacheSeen, What};
 use crate::peer::Peer;
@@ -206,10 +207,17 @@ impl Scene {
         }
     }
 
+    /// All watches but those on the configuration of the ensemble.
     async fn watches(&self) -> Option<u64> {
         let mut count = 0;
-        for member in self.cluster.members() {
-            count += member.total_watch_count().await.ok()?;
+        for member in self.cluster.read().await.members() {
+            let following = member.watches_by_path().await.ok()?;
+            let following = following.get(CONFIG).map_or(0, Vec::len);
+            count += member
+                .total_watch_count()
+                .await
+                .ok()?
+                .saturating_sub(following as u64);
         }
         Some(count)
     }

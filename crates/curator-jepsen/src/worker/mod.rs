@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use curator_recipes::client::{self, CuratorClient, RetryForever};
+use curator_recipes::client::{self, CuratorClient, EnsembleTracker, RetryForever};
 use tokio::runtime;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -124,6 +124,11 @@ impl Working {
         let name = format!("w{}.{}", work.worker, work.life);
         let client = CuratorClient::builder(&work.connect_string)
             .transport(work.transport.into())
+            .ensemble_tracker(if work.follows {
+                EnsembleTracker::Always
+            } else {
+                EnsembleTracker::Auto
+            })
             .session_timeout(Duration::from_millis(work.session_timeout_ms))
             // An acquire must survive any outage.
             .retry_policy(

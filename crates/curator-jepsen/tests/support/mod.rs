@@ -76,6 +76,7 @@ impl Run {
             worker,
             life: 0,
             connect_string,
+            follows: false,
             session_timeout_ms: SESSION.as_millis().try_into().unwrap(),
             transport: transport(),
             store: self.store.address().to_string(),
