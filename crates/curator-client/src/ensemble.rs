@@ -34,8 +34,9 @@ pub enum EnsembleTracker {
     /// plain ports, do not follow.
     #[default]
     Auto,
-    /// Follows any configuration with addresses for clients: behind a proxy too, whose clients can
-    /// reach the members directly.
+    /// Follows any configuration with addresses for clients: for clients behind a proxy that reach
+    /// the members directly too. These addresses must not lead to servers of another ensemble: there,
+    /// the session is unknown, and ends.
     Always,
     /// Does not read the configuration, and tries only the servers of the connect string.
     Never,

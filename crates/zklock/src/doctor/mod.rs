@@ -6,7 +6,9 @@ mod findings;
 
 use std::time::{Duration, Instant, SystemTime};
 
-use curator_recipes::client::{ConnectString, CreateMode, CuratorClient, Error as ClientError};
+use curator_recipes::client::{
+    ConnectString, CreateMode, CuratorClient, EnsembleTracker, Error as ClientError,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -90,7 +92,9 @@ const LONGEST_ANSWER: u64 = 16_384;
 pub(crate) async fn measure_server(settings: &Settings) -> Result<ServerMeasurement, String> {
     let builder = settings
         .builder(&Contender::this(None))
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| error.to_string())?
+        // The client must not move to another server.
+        .ensemble_tracker(EnsembleTracker::Never);
     step(format_args!("connecting to {}", settings.connect));
     let client = builder.connect().await.map_err(|error| error.to_string())?;
     step(format_args!("connected to {}", session_text(&client)));
