@@ -411,6 +411,10 @@ async fn add_nodes(stage: &mut Stage) {
 async fn a_recipe_that_is_left_alone_sends_nothing_or_retries_with_pauses() {
     let simulation = Simulation::new(0);
     let others = connect(&simulation.connect_string()).await;
+    // Each client also follows the ensemble.
+    let servers: Vec<_> = (1..=simulation.connect_string().split(',').count()).collect();
+    assert!(simulation.set_ensemble(&servers));
+    sleep(SETTLED).await;
     let mut stage = Stage {
         simulation,
         others,

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use curator_client::{ConnectionState, CuratorClient, EnsembleTracker};
-use curator_test::{EmbeddedServer, FaultProxy, OpCode};
+use curator_test::{EmbeddedServer, FaultProxy, OpCode, Simulation};
 
 use crate::support::{builder, soon, until};
 
@@ -218,4 +218,55 @@ async fn the_session_of_the_caches_shares_the_members_and_has_no_watch_on_the_co
     assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     // Both sessions.
     until(async || added.session_ids().len() == 2).await;
+}
+
+/// Waits in simulated time until the client tries these servers.
+async fn until_tried_in_simulation(client: &CuratorClient, servers: &[&str]) {
+    let tried = async {
+        while client.health().servers != servers {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), tried)
+        .await
+        .unwrap_or_else(|_| panic!("{:?} instead of {servers:?}", client.health().servers));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_reconnect_is_to_a_member_and_keeps_the_session() {
+    let simulation = Simulation::builder().servers(3).start();
+    let process = simulation.process("client");
+    let builder = builder(simulation.connect_string()).ensemble_tracker(EnsembleTracker::Auto);
+    let client = process.run(builder.connect()).await.unwrap();
+    let session = client.session().await.unwrap();
+    assert!(simulation.set_ensemble(&[1, 2, 3]));
+    // Without a configuration, there was no watch: the next connection reads it.
+    let reconnect = async || {
+        let mut states = client.connection_states();
+        process.cut();
+        assert!(states.wait_for(ConnectionState::Suspended).await);
+        assert!(states.wait_for(ConnectionState::Reconnected).await);
+        client.health().server.unwrap()
+    };
+    reconnect().await;
+    until_tried_in_simulation(&client, &["zk1:2181", "zk2:2181", "zk3:2181"]).await;
+    for (members, names) in [
+        ([1, 2], ["zk1:2181", "zk2:2181"]),
+        ([2, 3], ["zk2:2181", "zk3:2181"]),
+        ([1, 3], ["zk1:2181", "zk3:2181"]),
+    ] {
+        // The server of the connection may be the one that is removed.
+        assert!(simulation.set_ensemble(&members));
+        until_tried_in_simulation(&client, &names).await;
+        for _ in 0..10 {
+            let server = reconnect().await;
+            assert!(names.contains(&&*server), "{server} is none of {names:?}");
+        }
+    }
+    // No member is left: the servers of the connect string are the fallback.
+    simulation.partition(&process, 1);
+    simulation.partition(&process, 3);
+    assert_eq!(reconnect().await, "zk2:2181");
+    assert!(client.session().await.unwrap().is_same(&session));
+    assert!(session.is_valid());
 }
