@@ -98,3 +98,23 @@ async fn answer(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::EmbeddedServer;
+
+    #[tokio::test]
+    async fn a_refused_change_has_the_error_of_the_server_and_leaves_no_session() {
+        const RECONFIG_DISABLED: i32 = -123;
+        let server = EmbeddedServer::start().unwrap();
+        for change in [
+            Change::Leave(1),
+            Change::Join("server.4=127.0.0.1:1:2;3".to_owned()),
+        ] {
+            let answer = reconfig(server.address(), &change).await.unwrap();
+            assert_eq!(answer, Answer::Refused(RECONFIG_DISABLED), "{change:?}");
+        }
+        assert_eq!(server.session_ids(), [0_i64; 0]);
+    }
+}
