@@ -11,6 +11,7 @@
 
 mod cluster;
 mod local_sessions;
+mod reconfigured;
 mod sasl;
 #[path = "../support/mod.rs"]
 mod support;
