@@ -11,6 +11,7 @@ use super::Supervisor;
 use super::resume::close_session;
 use crate::connect_string::HostPort;
 use crate::diagnosis::Diagnosis;
+use crate::ensemble::{Ensemble, EnsembleTracker};
 use crate::error::SessionEnd;
 use crate::options::SessionOptions;
 use crate::server_operations::may_ignore_requests;
@@ -79,7 +80,15 @@ impl Supervisor {
             }
         }
         if let Some(link) = asking.and_then(|session| session.finish(SessionEnd::Closed)) {
-            close_session(options, self.timer.clone(), link, CLOSE_TIME).await;
+            let only = Ensemble::new(EnsembleTracker::Never, options.servers.hosts());
+            close_session(
+                options,
+                Arc::new(only),
+                self.timer.clone(),
+                link,
+                CLOSE_TIME,
+            )
+            .await;
         }
         Ok(())
     }
@@ -89,7 +98,7 @@ impl Supervisor {
         /// The sessions of a client count from 1.
         const NO_EPOCH: u64 = 0;
         let unreported = |_: &str| {};
-        let diagnosis = Diagnosis::new(options, &unreported);
+        let diagnosis = Diagnosis::new(options, options.servers.hosts().into(), &unreported);
         let (session, _) = Session::open(NO_EPOCH, options, &self.timer, &diagnosis).await?;
         Ok(session)
     }
