@@ -48,7 +48,8 @@ impl Conversation {
         self.write(&frame![
             int(0),
             int(60_000),
-            long(7),
+            // A small id would be that of a server other than ZooKeeper.
+            long(7 << 48),
             buffer(&[7; 16]),
             boolean(false)
         ])
