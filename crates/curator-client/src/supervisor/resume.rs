@@ -19,6 +19,7 @@ use crate::options::SessionOptions;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::runtime::caught;
+use crate::server_operations::may_ignore_requests;
 use crate::session::{OpenFailure, Session};
 use crate::text::Truncated;
 use crate::time::{ClockInstant, Deadline, Timer};
@@ -291,12 +292,17 @@ pub(super) async fn close_session(
             drop(link);
             let end = tokio::select! {
                 biased;
-                end = task.0.ended() => end,
-                () = timer.sleep(ANSWER_TIMEOUT) => LinkEnd::Lost,
+                end = task.0.ended() => Some(end),
+                () = timer.sleep(ANSWER_TIMEOUT) => None,
             };
-            // A connection that breaks now may or may not have delivered the request.
-            if end != LinkEnd::Lost || is_another {
-                return !is_another;
+            match end {
+                _ if is_another => return false,
+                // ClickHouse Keeper closes the connection in place of a reply, and resumes no
+                // session, so that a second attempt cannot confirm more.
+                Some(LinkEnd::Lost) if may_ignore_requests(key.session_id()) => return true,
+                // A connection that breaks now may or may not have delivered the request.
+                Some(LinkEnd::Lost) | None => {}
+                Some(_) => return true,
             }
         }
     };
