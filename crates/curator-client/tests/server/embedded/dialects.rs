@@ -444,7 +444,8 @@ async fn a_server_that_is_not_ready_grants_no_session_and_the_next_server_is_tri
         let waiting = server(dialect);
         waiting.set_quorum(false);
         let connect_string = waiting.connect_string();
-        let cause = cause_of_failure(builder(&*connect_string)).await;
+        let waiting_client = builder(&*connect_string).connection_timeout(Duration::from_secs(1));
+        let cause = cause_of_failure(waiting_client).await;
         let expected = if is_native() { "not ready" } else { "starting" };
         assert!(cause.contains(expected), "{dialect}: {cause}");
         let ready = server(dialect);
@@ -509,6 +510,8 @@ impl Upgraded {
 async fn the_next_session_notices_that_an_older_server_has_replaced_the_first() {
     let newer = server(Dialect::ClickHouseKeeper26_9);
     let older = server(Dialect::ClickHouseKeeper26_3);
+    // Each server counts its sessions from 1: the next id there must not be the one of `first`.
+    let _other = connect(&older.connect_string()).await;
     let upgraded = Upgraded::start(&newer).await;
     let client = connect(&upgraded.address.to_string()).await;
     let first = client.session().await.unwrap();
