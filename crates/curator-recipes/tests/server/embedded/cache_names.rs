@@ -51,7 +51,7 @@ fn a_cache_shows_changes_below_a_root_that_all_events_name_and_logs_this_once() 
         other.set_data("/tree/old", "2", None).await.unwrap();
         create(&other, "/tree/new", b"1").await;
         other.delete().for_path("/tree/old").await.unwrap();
-        let expected = nodes([("", ""), ("/new", "1")]);
+        let expected = nodes([("/", ""), ("/new", "1")]);
         until(async || shown(&cache) == expected).await;
         assert_eq!(cache.snapshot().state(), CacheState::Current);
         assert!(cache.reads_all_after_events());
@@ -72,7 +72,7 @@ fn a_cache_shows_changes_below_a_root_that_all_events_name_and_logs_this_once() 
         })
         .await;
         other.delete().for_path("/tree/new/below").await.unwrap();
-        let expected = nodes([("", "root"), ("/new", "1")]);
+        let expected = nodes([("/", "root"), ("/new", "1")]);
         until(async || shown(&cache) == expected).await;
         assert!(cache.reads_all_after_events());
         client.close().await.unwrap();

@@ -65,6 +65,5 @@ async fn on_each_dialect_without_recursive_watches_a_cache_ends_and_a_config_is_
             .unwrap();
         assert_eq!(*config.current(), "1", "{dialect}");
         assert_eq!(client.session().await.unwrap().id(), session, "{dialect}");
-        client.close().await.unwrap();
     }
 }
