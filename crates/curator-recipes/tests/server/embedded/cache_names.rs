@@ -75,8 +75,6 @@ fn a_cache_shows_changes_below_a_root_that_all_events_name_and_logs_this_once() 
         let expected = nodes([("/", "root"), ("/new", "1")]);
         until(async || shown(&cache) == expected).await;
         assert!(cache.reads_all_after_events());
-        client.close().await.unwrap();
-        other.close().await.unwrap();
     };
     logs.capture_call(|| runtime.block_on(changes_are_shown()));
     let warnings: Vec<_> = logs
