@@ -649,7 +649,7 @@ impl World {
             Step::Current { caught_up } => {
                 self.abandon_requests();
                 self.currents += 1;
-                self.check(|world, node| world.is_read_next(node));
+                self.check(Self::is_read_next);
                 if let Some(call) = caught_up {
                     let until = self.called[call as usize - 1];
                     // Until the server is known to name the root for other nodes, an event in

@@ -310,15 +310,11 @@ impl World {
                 self.change(false, |zxid, root| *root = Some(stat(zxid, 0)));
             }
             Chance::Delete if self.root.is_some() => self.change(false, |_, root| *root = None),
-            Chance::Set => {
-                if self.root.is_some() {
-                    self.change(true, |_, root| {
-                        if let Some(root) = root {
-                            root.version += 1;
-                        }
-                    });
+            Chance::Set if self.root.is_some() => self.change(true, |_, root| {
+                if let Some(root) = root {
+                    root.version += 1;
                 }
-            }
+            }),
             Chance::Permit => self.is_readable = !self.is_readable,
             Chance::Send if !self.is_in_flight => {
                 self.naming.requested();
