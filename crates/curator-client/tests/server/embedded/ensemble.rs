@@ -207,10 +207,12 @@ async fn the_session_of_the_caches_shares_the_members_and_has_no_watch_on_the_co
     let first = server();
     let added = server();
     first.set_ensemble(&[first.address(), added.address()]);
+    added.refuse(true).unwrap();
     let client = connect(&first.connect_string(), EnsembleTracker::Auto).await;
     until_tried(&client, &[first.address(), added.address()]).await;
     let watching = client.watching_client().unwrap();
     soon(watching.session()).await.unwrap();
+    added.refuse(false).unwrap();
     until(async || client.health().watches == 1).await;
     assert_eq!(reads(&first), 2);
     let mut states = watching.connection_states();
