@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use curator_recipes::client::CreateMode;
+use curator_recipes::client::{CreateMode, CuratorClient};
 use curator_recipes::{
     Error, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LossReason, OwnerId,
     SemaphoreLease, SharedCount, Wait, revoke,
 };
 
-use super::site::{Check, Site, children, within_step};
+use super::site::{Check, STEP, Site, children, within_step};
 use super::verdict::{Checked, Problem, Verdict, expect};
 
 /// The checks of locks, in the order of the output.
@@ -112,7 +112,7 @@ async fn hand_over(
 ) -> Checked {
     let held = one.acquire_as(&OwnerId::new()).await?;
     let other = OwnerId::new();
-    let tried = tried(|| two.acquire_within(&other, Wait::No)).await?;
+    let tried = tried(&site.second, || two.acquire_within(&other, Wait::No)).await?;
     expect(tried.is_none(), "two sessions hold the lock")?;
     let token = held.fencing_token();
     let next = released_to(site, held, queue, two.acquire_as(&OwnerId::new())).await?;
@@ -129,10 +129,14 @@ async fn hand_over(
 /// try. Servers of ZooKeeper close the connection when they first get a request that they do not
 /// know; the client then does without that request.
 async fn tried<T, F: Future<Output = Result<T, Error>>>(
+    client: &CuratorClient,
     attempt: impl Fn() -> F,
 ) -> Result<T, Error> {
     match attempt().await {
-        Err(error) if error.is_retryable() => attempt().await,
+        Err(error) if error.is_retryable() => {
+            client.wait_connected(STEP).await?;
+            attempt().await
+        }
         done => done,
     }
 }
@@ -206,7 +210,7 @@ async fn semaphore(site: Site) -> Checked {
     let two = InterProcessSemaphoreV2::new(second, path, 2)?;
     let mut leases = one.acquire_many(2).await?;
     expect(
-        tried(|| two.try_acquire()).await?.is_none(),
+        tried(second, || two.try_acquire()).await?.is_none(),
         "more leases are held than there are",
     )?;
     let queue = Queue::of_semaphore(path);
