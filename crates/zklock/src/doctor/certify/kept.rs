@@ -33,6 +33,7 @@ async fn cache(site: Site) -> Checked {
     for node in [path, &root, &branch.0, &gone.0] {
         first.create().for_path(node, "1").await?;
     }
+    second.sync("/").await?;
     let cache = CuratorCache::builder(second, &root)?.start()?;
     let loaded = soon("the cache has loaded its nodes", cache.ready(), || {
         cache.last_error()
@@ -102,6 +103,7 @@ async fn persistent_node(site: Site) -> Checked {
     let kept = PersistentNode::builder(first, path)?.data("1").start();
     kept.created_timeout(STEP).await?;
     let czxid = async || {
+        second.sync(path).await?;
         let stat = second.check_exists(path).await?;
         let stat = stat.ok_or_else(|| Problem::fault("a created node does not exist"))?;
         Ok::<_, Problem>(stat.czxid)
@@ -114,6 +116,7 @@ async fn persistent_node(site: Site) -> Checked {
     })
     .await?;
     kept.close().await?;
+    second.sync(path).await?;
     expect(
         second.check_exists(path).await?.is_none(),
         "the node of a closed persistent node exists",

@@ -21,7 +21,8 @@ const CLOSE: Duration = Duration::from_secs(1);
 /// More than a check has.
 const REQUESTS_IN_FLIGHT: usize = 1_000;
 
-/// Where a check runs. While it runs, no other check uses these sessions and this path, so that a
+/// Where a check runs. Its sessions may be on different servers, so a check calls `sync` before one
+/// session reads what the other has written. While it runs, no other check uses these sessions and this path, so that a
 /// check whose requests end a session, or remove a directory, disturbs no other.
 #[derive(Clone)]
 pub(super) struct Site {

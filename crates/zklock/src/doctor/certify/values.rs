@@ -28,7 +28,7 @@ pub(super) fn checks<'a>() -> Vec<Check<'a>> {
 }
 
 /// No change of two sessions at the same time is lost.
-async fn counted(one: &DistributedAtomicLong, two: &DistributedAtomicLong) -> Checked {
+async fn counted(site: &Site, one: &DistributedAtomicLong, two: &DistributedAtomicLong) -> Checked {
     let increment = async |counter: &DistributedAtomicLong| {
         for _ in 0..CHANGES {
             counter.increment().await?;
@@ -36,6 +36,7 @@ async fn counted(one: &DistributedAtomicLong, two: &DistributedAtomicLong) -> Ch
         Ok::<_, ValueError>(())
     };
     tokio::try_join!(increment(one), increment(two))?;
+    site.first.sync("/").await?;
     expect(
         one.get().await? == 2 * CHANGES,
         "changes of a counter were lost",
@@ -46,7 +47,7 @@ async fn counted(one: &DistributedAtomicLong, two: &DistributedAtomicLong) -> Ch
 async fn atomic_long(site: Site) -> Checked {
     let one = DistributedAtomicLong::new(&site.first, &site.path)?;
     let two = DistributedAtomicLong::new(&site.second, &site.path)?;
-    counted(&one, &two).await
+    counted(&site, &one, &two).await
 }
 
 async fn exactly_once(site: Site) -> Checked {
@@ -55,17 +56,19 @@ async fn exactly_once(site: Site) -> Checked {
         DistributedAtomicLong::new(client, &number)?
             .exactly_once(format!("{}/receipts/{name}", site.path))
     });
-    counted(&one?, &two?).await
+    counted(&site, &one?, &two?).await
 }
 
 async fn atomic_value(site: Site) -> Checked {
     let one = DistributedAtomicValue::<i32>::with_codec(&site.first, &site.path, BigEndian, 1)?;
     let two = DistributedAtomicValue::<i32>::with_codec(&site.second, &site.path, BigEndian, 1)?;
     expect(one.initialize(2).await?, "a missing value was not set")?;
+    site.second.sync("/").await?;
     expect(
         !two.compare_and_set(&1, 3).await? && two.compare_and_set(&2, 4).await?,
         "compareAndSet does not compare",
     )?;
+    site.first.sync("/").await?;
     expect(one.get().await? == 4, "a value is not the last one written")?;
     Ok(Verdict::Works)
 }

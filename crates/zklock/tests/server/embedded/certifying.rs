@@ -6,10 +6,10 @@ use curator_test::{EmbeddedServer, FaultProxy, OpCode};
 
 use crate::certified::{certified, certify};
 
-/// The requests of all checks, counted on an embedded server, and a reserve for retries.
+/// More than the requests of all checks, of which about 700 were counted.
 const REQUESTS: u64 = 900;
 
-/// Each request takes 50 ms, as between continents.
+/// Each request and each reply takes 50 ms, as between continents.
 #[tokio::test]
 async fn all_checks_end_in_time_on_a_slow_server() {
     let server = EmbeddedServer::start().unwrap();

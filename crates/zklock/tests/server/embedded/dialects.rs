@@ -141,7 +141,7 @@ fn page_part(runs: Vec<Vec<Run>>) -> String {
         match run.verdicts {
             Ok(verdicts) => columns.push((run.dialect, run.transport, verdicts)),
             Err(refusal) => {
-                let transport = run.transport.unwrap_or("both transports");
+                let transport = run.transport.unwrap_or("any transport");
                 add(
                     &mut refusals,
                     format!("{transport}: {refusal}"),
@@ -160,12 +160,7 @@ fn page_part(runs: Vec<Vec<Run>>) -> String {
         writeln!(part, "{begin}{}. {note}", number + 1).unwrap();
     }
     for (refusal, dialects) in &refusals {
-        write!(
-            part,
-            "\nNo client on {}, over {refusal}.\n",
-            title(dialects)
-        )
-        .unwrap();
+        writeln!(part, "\nNo client on {}, over {refusal}.", title(dialects)).unwrap();
     }
     part
 }
