@@ -125,20 +125,23 @@ async fn hand_over(
     Ok(Verdict::Works)
 }
 
+/// How often a lock is tried.
+const TRIES: usize = 3;
+
 /// Tries, and tries again after an error that a retry can help, because the library does not retry a
-/// try. Servers of ZooKeeper close the connection when they first get a request that they do not
-/// know; the client then does without that request.
+/// try. Servers of ZooKeeper close the connection after the first request that they do not know,
+/// which breaks this try, and perhaps the next one. The client then does without that request.
 async fn tried<T, F: Future<Output = Result<T, Error>>>(
     client: &CuratorClient,
     attempt: impl Fn() -> F,
 ) -> Result<T, Error> {
-    match attempt().await {
-        Err(error) if error.is_retryable() => {
-            client.wait_connected(STEP).await?;
-            attempt().await
+    for _ in 1..TRIES {
+        match attempt().await {
+            Err(error) if error.is_retryable() => client.wait_connected(STEP).await?,
+            done => return done,
         }
-        done => done,
     }
+    attempt().await
 }
 
 /// Releases a guard when the next contender waits in the queue. Returns the contender's guard.
