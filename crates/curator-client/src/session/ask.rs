@@ -55,9 +55,17 @@ impl Session {
             (asked, link.exists(&node))
         });
         let mut skipped = pin!(async {
-            // `zookeeper-client` sends the request to remove a watch only after the reply to the
-            // request that sets it, which is before the reply to the first of these.
-            if has_reply(&later.await) && has_reply(&link.exists(&node).await) {
+            // `zookeeper-client` sends the request to remove a watch only when `asked` is polled after
+            // the reply to the request that sets it, which is before the reply to the first of these.
+            // That reply may have arrived since the last poll of `asked`, so poll it again. The crate
+            // has a separate queue for removals, so the second of these requests may overtake it, but
+            // not the third.
+            let has_first = has_reply(&later.await);
+            tokio::task::yield_now().await;
+            if has_first
+                && has_reply(&link.exists(&node).await)
+                && has_reply(&link.exists(&node).await)
+            {
                 Finding::Skipped
             } else {
                 task.ended().await;
