@@ -115,7 +115,8 @@ async fn hand_over(
     let tried = tried(&site.second, || two.acquire_within(&other, Wait::No)).await?;
     expect(tried.is_none(), "two sessions hold the lock")?;
     let token = held.fencing_token();
-    let next = released_to(site, held, queue, two.acquire_as(&OwnerId::new())).await?;
+    let next_owner = OwnerId::new();
+    let next = released_to(site, held, queue, two.acquire_as(&next_owner)).await?;
     expect(next.is_valid(), "the second holder is not valid")?;
     expect(
         next.fencing_token() > token,
@@ -166,7 +167,8 @@ async fn released_to<G>(
         )?;
         Ok::<_, Problem>(next)
     };
-    let handed_over = async { tokio::try_join!(releasing, acquiring) };
+    // Boxed, because it is large, and the callers' futures contain it.
+    let handed_over = Box::pin(async { tokio::try_join!(releasing, acquiring) });
     let ((), next) =
         within_step("the waiter holds the lock after the release", handed_over).await??;
     Ok(next)
@@ -186,7 +188,7 @@ async fn read_write(site: Site) -> Checked {
     )?;
     let token = reading.fencing_token();
     let queue = Queue::of(&site.path);
-    let writing = released_to(&site, reading, &queue, two.write().acquire()).await?;
+    let writing = released_to(&site, reading, &queue, Box::pin(two.write().acquire())).await?;
     expect(
         writing.fencing_token() > token,
         "the fencing token of the writer is not higher",
@@ -219,7 +221,7 @@ async fn semaphore(site: Site) -> Checked {
     let queue = Queue::of_semaphore(path);
     let released = leases.pop();
     let released = released.ok_or_else(|| Problem::fault("no lease instead of two"))?;
-    let next = released_to(&site, released.into(), &queue, two.acquire()).await?;
+    let next = released_to(&site, released.into(), &queue, Box::pin(two.acquire())).await?;
     leases.push(next);
     SemaphoreLease::release_all(leases).await?;
     Ok(Verdict::Works)
@@ -241,7 +243,7 @@ async fn semaphore_with_count(site: Site) -> Checked {
         count.set(2).await.map_err(Problem::from)
     };
     let acquiring = async { two.acquire().await.map_err(Problem::from) };
-    let raised = async { tokio::try_join!(raising, acquiring) };
+    let raised = Box::pin(async { tokio::try_join!(raising, acquiring) });
     let ((), next) = within_step("the waiter gets the lease that was added", raised).await??;
     SemaphoreLease::release_all([held, next]).await?;
     Ok(Verdict::Works)
