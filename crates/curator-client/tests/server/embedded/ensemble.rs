@@ -3,7 +3,7 @@
 //! there.
 
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use curator_client::{ConnectionState, CuratorClient, EnsembleTracker};
 use curator_test::{EmbeddedServer, FaultProxy, OpCode, Simulation};
@@ -19,7 +19,18 @@ fn closed() -> SocketAddr {
         .unwrap()
 }
 
+/// A server whose sessions have other ids than those of the servers started before: the ids contain
+/// the millisecond of the start. Otherwise, a client could take over a session of another server.
 fn server() -> EmbeddedServer {
+    let millis = || {
+        SystemTime::UNIX_EPOCH
+            .elapsed()
+            .map_or(0, |since| since.as_millis())
+    };
+    let before = millis();
+    while millis() == before {
+        std::thread::yield_now();
+    }
     EmbeddedServer::start().unwrap()
 }
 
