@@ -8,12 +8,13 @@ use crate::{
     plan::OLDEST,
 };
 
-/// Pages about past runs and changes, whose versions may be old.
-const DATED: [&str; 4] = [
+/// Pages about past runs and changes, whose versions may be old, and about all servers.
+const DATED: [&str; 5] = [
     "CHANGELOG.md",
     "docs/adr/",
     "docs/faults",
     "docs/performance",
+    "docs/servers.md",
 ];
 
 /// A number with a dot in a page.
