@@ -61,7 +61,7 @@ pub(crate) struct Environment {
 enum Servers {
     One(TestingServer),
     /// Clients connect to this member, which is not the leader.
-    Ensemble(TestingCluster, usize),
+    Ensemble(Box<TestingCluster>, usize),
 }
 
 impl fmt::Display for EnvironmentKind {
@@ -178,7 +178,7 @@ async fn ensemble(members: usize, disk: &Path) -> anyhow::Result<Environment> {
     Ok(Environment {
         name: EnvironmentKind::Ensemble(members).to_string(),
         description,
-        servers: Servers::Ensemble(cluster, member),
+        servers: Servers::Ensemble(Box::new(cluster), member),
         delay: None,
         trees: OnceCell::new(),
     })

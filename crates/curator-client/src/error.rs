@@ -1,6 +1,7 @@
 //! The client's errors: what failed, whether to retry, and whether the operation may have been
 //! applied.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::connect_string::{HostPort, InvalidConnectString};
@@ -356,7 +357,7 @@ pub enum Error {
     },
     /// The server does not support the operation: it is too old, the operation is disabled, or the
     /// server is not ZooKeeper. If the client knew this, it has sent nothing.
-    #[error("{operation} {path}: {}", unimplemented(*missing, server.as_ref()))]
+    #[error("{operation} {path}: {}", unimplemented(*missing, server.as_deref()))]
     Unimplemented {
         /// The operation.
         operation: &'static str,
@@ -365,7 +366,7 @@ pub enum Error {
         /// What the server lacks, if it is an operation of which that is known.
         missing: Option<ServerOperation>,
         /// The server, as the connect string names it, if it is known.
-        server: Option<HostPort>,
+        server: Option<Arc<HostPort>>,
     },
     /// The request is invalid, such as a request to delete the root. It was not sent.
     #[error("{operation} {path}: {reason}")]

@@ -12,7 +12,6 @@ use futures_util::{FutureExt as _, TryFutureExt as _};
 use super::Session;
 use super::turns::HoldUntilWoken;
 use crate::acl::Acl;
-use crate::connect_string::HostPort;
 use crate::error::{Error, Outcome, Result, SessionEnd};
 use crate::link::{Link, Watch};
 use crate::operation::{
@@ -431,7 +430,7 @@ impl Session {
             operation,
             path: path.clone(),
             missing: Some(missing),
-            server: self.link().map(|link| HostPort::clone(link.server())),
+            server: self.link().map(|link| Arc::clone(link.server())),
         }
     }
 
