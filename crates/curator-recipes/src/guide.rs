@@ -224,6 +224,7 @@ pub mod interop {}
 
 /// For users of Java Curator: the counterpart of each class and method.
 ///
+/// [an-ensemble-that-changes]: crate::guide::production#an-ensemble-that-changes
 /// [cache]: crate::guide::cache
 /// [compression]: crate::guide::interop#compression
 /// [config]: crate::guide::config
