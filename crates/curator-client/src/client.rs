@@ -129,7 +129,9 @@ impl CuratorClient {
     /// # Errors
     ///
     /// [`Error::CloseUnconfirmed`] when the server did not confirm in time that the session is
-    /// closed, and [`Error::ClientEnded`] when the client ended before that, for example with its
+    /// closed. ClickHouse Keeper and RaftKeeper never confirm it: they close the connection instead.
+    /// There, `close` returns this error as soon as the connection has ended; normally, the session
+    /// has ended, too. And [`Error::ClientEnded`] when the client ended before that, for example with its
     /// runtime.
     ///
     /// # Cancel safety

@@ -19,6 +19,7 @@ pub(crate) use self::handshake::tls_problem;
 #[cfg(feature = "tls")]
 use self::handshake::{Handshake, shake_hands};
 use crate::connect_string::HostPort;
+use crate::ensemble::PassServers;
 use crate::options::SessionOptions;
 use crate::time::ClockInstant;
 #[cfg(feature = "tls")]
@@ -109,6 +110,8 @@ impl fmt::Display for Problem {
 pub(crate) struct Diagnosis<'a> {
     /// The servers that a pass tries.
     pub(crate) servers: Arc<[HostPort]>,
+    /// So many of them are tried before the others.
+    pub(crate) first: usize,
     #[cfg(feature = "tls")]
     tls: Option<&'a TlsOptions>,
     /// Whether `zookeeper-client` authenticates the client over SASL.
@@ -153,7 +156,7 @@ impl<'a> Diagnosis<'a> {
     )]
     pub(crate) fn new(
         options: &'a SessionOptions,
-        servers: Arc<[HostPort]>,
+        servers: PassServers,
         report: &'a Report<'a>,
     ) -> Self {
         Self {
@@ -165,10 +168,12 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    fn without_tls(servers: Arc<[HostPort]>, report: &'a Report<'a>) -> Self {
-        let found = servers.iter().map(|_| Findings::default()).collect();
+    fn without_tls(servers: impl Into<PassServers>, report: &'a Report<'a>) -> Self {
+        let PassServers { all, first } = servers.into();
+        let found = all.iter().map(|_| Findings::default()).collect();
         Self {
-            servers,
+            servers: all,
+            first,
             #[cfg(feature = "tls")]
             tls: None,
             #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
@@ -179,7 +184,11 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// Continues with other servers. What is known about a server that stays is kept.
-    pub(crate) fn set_servers(&mut self, servers: Arc<[HostPort]>) {
+    pub(crate) fn set_servers(&mut self, servers: impl Into<PassServers>) {
+        let PassServers {
+            all: servers,
+            first,
+        } = servers.into();
         let found = self.found.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut kept: Vec<_> = self.servers.iter().zip(std::mem::take(found)).collect();
         *found = servers
@@ -190,6 +199,7 @@ impl<'a> Diagnosis<'a> {
             })
             .collect();
         self.servers = servers;
+        self.first = first;
     }
 
     /// The TLS failure of each server, if TLS has failed with all of them, in a way that waiting

@@ -17,8 +17,14 @@ use crate::connect_string::HostPort;
 /// server and in ensembles with a static configuration.
 ///
 /// The connect string is always the fallback: until the client has reached a member at the address
-/// in the configuration, it tries the servers of the connect string too, and again after a pass in
-/// which no member was reached.
+/// in the configuration, it tries the servers of the connect string and the members in random order.
+/// From then on, it tries the members first, and the other servers of the connect string if it
+/// reaches none of them.
+///
+/// The client does not follow on a server that it recognizes as another one than ZooKeeper: a
+/// ClickHouse Keeper that was converted from a ZooKeeper serves the configuration of that ensemble.
+/// (`zookeeper-client` does not recognize such a Keeper by its sessions; use [`Never`](Self::Never)
+/// there.)
 ///
 /// After Curator's `EnsembleTracker`, which is on by default too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -31,7 +37,8 @@ use crate::connect_string::HostPort;
 pub enum EnsembleTracker {
     /// Follows, once the configuration names the very server that the client is connected to. A
     /// client behind a port mapping or a proxy, and a client with TLS whose configuration names the
-    /// plain ports, do not follow.
+    /// plain ports, do not follow. The addresses of the other members must not lead to servers of
+    /// another ensemble: see [`Always`](Self::Always).
     #[default]
     Auto,
     /// Follows any configuration with addresses for clients: for clients behind a proxy that reach
@@ -61,8 +68,38 @@ pub(crate) enum Followed {
     No,
     /// The client follows the configuration, and knew these members.
     Unchanged,
-    /// The client follows the configuration. These are the servers that the next pass tries.
+    /// The client follows the configuration. These are the servers that the next pass tries first.
     Changed(Arc<[HostPort]>),
+}
+
+/// The servers of a pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PassServers {
+    pub(crate) all: Arc<[HostPort]>,
+    /// So many of them are tried before the others.
+    pub(crate) first: usize,
+}
+
+impl PassServers {
+    /// Servers that are tried before the others.
+    pub(crate) fn first(&self) -> &[HostPort] {
+        self.all.get(..self.first).unwrap_or(&self.all)
+    }
+}
+
+/// Servers that are tried in any order.
+impl From<Arc<[HostPort]>> for PassServers {
+    fn from(all: Arc<[HostPort]>) -> Self {
+        let first = all.len();
+        Self { all, first }
+    }
+}
+
+/// As from an `Arc`.
+impl From<&[HostPort]> for PassServers {
+    fn from(all: &[HostPort]) -> Self {
+        Arc::<[HostPort]>::from(all).into()
+    }
 }
 
 /// The servers of a client: the two sessions of a client share them.
@@ -148,36 +185,38 @@ impl Ensemble {
         if servers == before {
             Followed::Unchanged
         } else {
-            Followed::Changed(servers)
+            Followed::Changed(servers.first().into())
         }
     }
 
-    /// The servers that a pass tries: the members if one of them was reached as the configuration
-    /// names it, otherwise those of the connect string too. After a pass that has failed, always
-    /// those of the connect string too.
-    pub(crate) fn servers(&self, has_failed: bool) -> Arc<[HostPort]> {
+    /// The servers that a pass tries. Once a member was reached as the configuration names it, the
+    /// members are first, and the other servers of the connect string are tried after them, in the
+    /// same pass. Otherwise, and after a pass that has failed, all are tried in any order.
+    pub(crate) fn servers(&self, has_failed: bool) -> PassServers {
         let known = self.lock();
         match &known.members {
-            Members::Unknown => Arc::clone(&self.connect_string),
+            Members::Unknown => Arc::clone(&self.connect_string).into(),
             Members::Complete(members) if known.reach == Reach::Member && !has_failed => {
-                Arc::clone(members)
+                PassServers {
+                    first: members.len(),
+                    all: joined(members, &self.connect_string),
+                }
             }
-            Members::Partial(members) | Members::Complete(members) => self
-                .connect_string
-                .iter()
-                .chain(
-                    members
-                        .iter()
-                        .filter(|member| !self.connect_string.contains(member)),
-                )
-                .cloned()
-                .collect(),
+            Members::Partial(members) | Members::Complete(members) => {
+                joined(&self.connect_string, members).into()
+            }
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// `servers`, and those of `others` that are not among them.
+fn joined(servers: &[HostPort], others: &[HostPort]) -> Arc<[HostPort]> {
+    let others = others.iter().filter(|other| !servers.contains(other));
+    servers.iter().chain(others).cloned().collect()
 }
 
 #[cfg(test)]
@@ -194,23 +233,27 @@ mod tests {
         EnsembleConfig::parse(hosts.iter().map(line).collect::<String>().as_bytes())
     }
 
-    fn tried(ensemble: &Ensemble, has_failed: bool) -> String {
-        let hosts: Vec<_> = ensemble
-            .servers(has_failed)
-            .iter()
-            .map(|server| server.host().to_owned())
-            .collect();
+    fn names(servers: &[HostPort]) -> String {
+        let hosts: Vec<_> = servers.iter().map(HostPort::host).collect();
         hosts.join(",")
     }
 
+    /// The servers that are tried first.
+    fn tried(ensemble: &Ensemble, has_failed: bool) -> String {
+        names(ensemble.servers(has_failed).first())
+    }
+
     #[test]
-    fn members_replace_the_connect_string_once_one_was_reached_and_until_a_pass_fails() {
+    fn members_are_tried_first_once_one_was_reached_and_until_a_pass_fails() {
         let ensemble = ensemble(EnsembleTracker::Auto);
         assert_eq!(tried(&ensemble, false), "a,b,c");
         assert!(!ensemble.is_followed());
         // Reached under another name, as with a name for all servers in the connect string.
         let first = ensemble.take(&config(&["b", "c", "d"]), Reach::Address);
-        assert_eq!(first, Followed::Changed(ensemble.servers(false)));
+        assert_eq!(
+            first,
+            Followed::Changed(ensemble.servers(false).first().into())
+        );
         assert_eq!(tried(&ensemble, false), "a,b,c,d");
         assert!(ensemble.is_followed() && ensemble.needs_reach());
         assert!(matches!(
@@ -218,6 +261,8 @@ mod tests {
             Followed::Changed(_)
         ));
         assert_eq!(tried(&ensemble, false), "b,c,d");
+        // The rest of the connect string is tried in the same pass.
+        assert_eq!(names(&ensemble.servers(false).all), "b,c,d,a");
         assert_eq!(tried(&ensemble, true), "a,b,c,d");
         assert!(!ensemble.needs_reach());
         // The server of this configuration was removed from it.

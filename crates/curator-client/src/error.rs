@@ -160,7 +160,8 @@ pub enum Error {
     },
     /// A server was reached, but refuses this client: the client's credentials are wrong, or
     /// missing although the server requires them, or the server has accepted the client as
-    /// anonymous although the client authenticates with SASL.
+    /// anonymous although the client authenticates with SASL. Or every server was reached, and lacks
+    /// an operation without which only a client with `Transport::Native` can use it.
     #[error("{connect_string:?} refuses this client: {cause}")]
     ConnectRefused {
         /// Where the client tried to connect.
@@ -365,7 +366,8 @@ pub enum Error {
         path: ZPath,
         /// What the server lacks, if it is an operation of which that is known.
         missing: Option<ServerOperation>,
-        /// The server, as the connect string names it, if it is known.
+        /// The server, as the connect string names it, or the ensemble's configuration, if it is
+        /// known.
         server: Option<Arc<HostPort>>,
     },
     /// The request is invalid, such as a request to delete the root. It was not sent.

@@ -22,7 +22,7 @@ use crate::options::SessionOptions;
 #[cfg(feature = "native")]
 use crate::options::Transport;
 use crate::path::ZPath;
-use crate::server_operations::MissingOperations;
+use crate::server_operations::{MissingOperations, may_ignore_requests};
 use crate::time::{ClockInstant, Timer};
 use crate::transport::{Answer, ConfirmedBy, ConnectFailure, Granted, LinkEnd};
 #[cfg(feature = "native")]
@@ -144,7 +144,7 @@ impl Link {
         }
     }
 
-    /// The server, as the connect string names it.
+    /// The server, as the connect string names it, or the ensemble's configuration.
     pub(crate) fn server(&self) -> &Arc<HostPort> {
         of_either!(self, link => link.server())
     }
@@ -352,6 +352,18 @@ impl LinkTask {
 impl SessionKey {
     pub(crate) fn session_id(&self) -> i64 {
         of_either!(self, key => key.session_id())
+    }
+
+    /// Whether the session's server is not one of ZooKeeper, as far as the session's id and password
+    /// show. `zookeeper-client` hides the password, so that with it, a ClickHouse Keeper that
+    /// continues the session ids of a ZooKeeper is not recognized.
+    pub(crate) fn is_foreign(&self) -> bool {
+        match self {
+            #[cfg(feature = "zookeeper-client")]
+            Self::Crate(key) => may_ignore_requests(key.session_id(), None),
+            #[cfg(feature = "native")]
+            Self::Wire(key) => may_ignore_requests(key.session_id(), Some(key.password())),
+        }
     }
 
     /// Opens another connection for the session, whose previous connection has ended: one pass over

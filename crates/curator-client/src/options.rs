@@ -24,6 +24,8 @@ pub(crate) struct SessionOptions {
     /// As given by the user; used in errors.
     pub(crate) connect_string: String,
     pub(crate) servers: ConnectString,
+    /// The only address to connect to, in place of those of the servers' names.
+    pub(crate) only_address: Option<SocketAddr>,
     /// The simulated network through which the client connects, if it was started in a simulation.
     #[cfg(feature = "simulation")]
     pub(crate) network: Option<Arc<dyn crate::simulation::Network>>,
@@ -61,6 +63,7 @@ impl SessionOptions {
             metrics_name: None,
             connect_string: servers.to_owned(),
             servers: ConnectString::parse(servers).unwrap(),
+            only_address: None,
             #[cfg(feature = "simulation")]
             network: None,
             #[cfg(feature = "native")]
@@ -80,12 +83,14 @@ impl SessionOptions {
         }
     }
 
-    /// The options of a short session with `server`.
-    pub(crate) fn short_session(&self, server: &HostPort) -> Self {
+    /// The options of a short session with `server` at `address`, if that is known: the name may
+    /// have the addresses of several servers.
+    pub(crate) fn short_session(&self, server: &HostPort, address: Option<SocketAddr>) -> Self {
         /// The shortest timeout that ClickHouse Keeper and `RaftKeeper` grant by default.
         const TIMEOUT: Duration = Duration::from_secs(10);
         Self {
             servers: ConnectString::only(server),
+            only_address: address,
             session_timeout: self.session_timeout.min(TIMEOUT),
             ..self.clone()
         }

@@ -7,7 +7,7 @@
 //! client must not send such a request in a session that it uses. Before it uses a session of such a
 //! server, it asks for each operation in a separate session (`supervisor/ask.rs`).
 //!
-//! A server of ZooKeeper is not asked. It is recognized by its session ids.
+//! A server of ZooKeeper is not asked. It is recognized by the ids and the passwords of its sessions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -173,22 +173,32 @@ impl KnownMissing {
     }
 }
 
-/// Session ids below this are not ZooKeeper's.
+/// Session ids below this are rarely ZooKeeper's.
 const ZOOKEEPER_IDS: u64 = 1 << 32;
 
-/// Whether a session with this id is one of a server that may leave unknown operations without a
-/// reply.
+/// The password in the reply to the handshake with a server that has no passwords.
+const NO_PASSWORD: [u8; 16] = [0; 16];
+
+/// Whether the session with this id and password is one of a server that may leave unknown operations
+/// without a reply. The password is `None` if the transport hides it.
 ///
 /// A server of ZooKeeper composes its ids from its number, in the highest byte, and the time in
-/// milliseconds, above the lowest 16 bits (`SessionTrackerImpl.initializeNextSessionId`). ClickHouse
-/// Keeper and `RaftKeeper` count from 1. (If the number of a server of ZooKeeper is 0, its ids are as
-/// small during the first minute of its machine; it is then asked as well, which does no harm.)
-pub(crate) fn may_ignore_requests(session_id: i64) -> bool {
+/// milliseconds, above the lowest 16 bits (`SessionTrackerImpl.initializeNextSessionId`). Its
+/// passwords are random. ClickHouse Keeper and `RaftKeeper` count from 1, and their passwords are 16
+/// zeros. A ClickHouse Keeper with the data of a ZooKeeper (`clickhouse-keeper-converter`) counts
+/// from that ZooKeeper's ids, so only the password shows that it is one.
+///
+/// The time is the one since the start of the machine. So the ids of a server of ZooKeeper whose
+/// number is 0 or a multiple of 256 are small, too, if it was started in the first minute after that.
+/// It is then asked as well, which needs a few more sessions and changes nothing.
+pub(crate) fn may_ignore_requests(session_id: i64, password: Option<&[u8]>) -> bool {
     session_id.unsigned_abs() < ZOOKEEPER_IDS
+        || password.is_some_and(|password| password == NO_PASSWORD.as_slice())
 }
 
 /// How long an operation that a server lacks counts as missing in new sessions: the server may be
-/// upgraded. Asking for it again ends a session on some servers.
+/// upgraded. Asking for it again ends a session on some servers. A session never forgets what its
+/// servers lack.
 const MISSING_FOR: Duration = Duration::from_secs(600);
 
 /// What happened after a request for an operation was sent in a session that is used for nothing
@@ -205,7 +215,7 @@ pub(crate) enum Finding {
     Ended,
 }
 
-/// What is known of one operation of a server.
+/// What is known of one operation of a server while it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Knowledge {
     #[default]
@@ -213,52 +223,114 @@ enum Knowledge {
     /// A connection has ended in place of the reply. The network may have broken it.
     Doubted,
     Implemented,
-    Missing {
-        since: ClockInstant,
-    },
+    Missing,
 }
 
 impl Knowledge {
-    fn after(self, finding: Finding, now: ClockInstant) -> Self {
+    fn after(self, finding: Finding) -> Self {
         match (self, finding) {
             (_, Finding::Replied) => Self::Implemented,
             (_, Finding::Refused | Finding::Skipped) | (Self::Doubted, Finding::Ended) => {
-                Self::Missing { since: now }
+                Self::Missing
             }
             (_, Finding::Ended) => Self::Doubted,
         }
     }
-
-    /// What is left of this for a new session.
-    ///
-    /// An operation that the server had is asked for again: the server may have been replaced by an
-    /// older one, and the request for an operation that it has ends no session.
-    fn in_new_session(self, now: ClockInstant) -> Self {
-        match self {
-            Self::Missing { since } if now.saturating_duration_since(since) < MISSING_FOR => self,
-            _ => Self::Unknown,
-        }
-    }
 }
 
-/// What is known of the operations of one server.
+/// When a server was found to lack each operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Known([Knowledge; ServerOperation::ALL.len()]);
+struct MissingSince([Option<ClockInstant>; ServerOperation::ALL.len()]);
 
-impl Known {
-    fn of(&mut self, operation: ServerOperation) -> &mut Knowledge {
-        &mut self.0[operation as usize]
+impl MissingSince {
+    /// Without what was found too long ago.
+    fn at(self, now: ClockInstant) -> Self {
+        Self(self.0.map(|since| {
+            since.filter(|since| now.saturating_duration_since(*since) < MISSING_FOR)
+        }))
     }
 
     fn lacks(&self, operation: ServerOperation) -> bool {
-        matches!(self.0[operation as usize], Knowledge::Missing { .. })
+        self.0[operation as usize].is_some()
+    }
+}
+
+/// What the servers of a client were found to lack. Its sessions share it.
+#[derive(Debug, Default)]
+pub(crate) struct ServerOperations {
+    servers: Mutex<BTreeMap<HostPort, MissingSince>>,
+}
+
+impl ServerOperations {
+    /// Begins to ask `server` for a new session.
+    ///
+    /// What the server has is asked for again: the server may have been replaced by an older one,
+    /// and the request for an operation that it has ends no session.
+    pub(crate) fn begin<'a>(&'a self, server: &'a HostPort) -> Questions<'a> {
+        let mut servers = self.lock();
+        let missing = servers
+            .get(server)
+            .copied()
+            .unwrap_or_default()
+            .at(ClockInstant::now());
+        if missing == MissingSince::default() {
+            servers.remove(server);
+        } else {
+            servers.insert(server.clone(), missing);
+        }
+        drop(servers);
+        Questions {
+            shared: self,
+            server,
+            known: ServerOperation::ALL.map(|operation| {
+                if missing.lacks(operation) {
+                    Knowledge::Missing
+                } else {
+                    Knowledge::Unknown
+                }
+            }),
+        }
     }
 
-    /// The operation to ask for next. Without `removeWatches`, recursive watches are not used.
-    fn next(&self) -> Option<ServerOperation> {
+    /// Whether `server` was found to lack an operation without which `zookeeper-client` cannot use
+    /// it.
+    pub(crate) fn is_unusable_by_zookeeper_client(&self, server: &HostPort) -> bool {
+        let now = ClockInstant::now();
+        let missing = self.lock().get(server).copied().unwrap_or_default().at(now);
+        ServerOperation::ALL.into_iter().any(|operation| {
+            operation.is_needed_by_zookeeper_client() && missing.lacks(operation)
+        })
+    }
+
+    fn found_missing(&self, server: &HostPort, operation: ServerOperation) {
+        let now = ClockInstant::now();
+        let mut servers = self.lock();
+        let missing = servers.entry(server.clone()).or_default();
+        missing.0[operation as usize] = Some(now);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<HostPort, MissingSince>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The questions to one server for one session.
+///
+/// A doubt stays here: a fault of the network that ends a connection may end one of another session
+/// at the same time, so the two together prove nothing.
+pub(crate) struct Questions<'a> {
+    shared: &'a ServerOperations,
+    server: &'a HostPort,
+    known: [Knowledge; ServerOperation::ALL.len()],
+}
+
+impl Questions<'_> {
+    /// The operation to ask for next; `None` if all are known. Without `removeWatches`, recursive
+    /// watches are not used.
+    pub(crate) fn next(&self) -> Option<ServerOperation> {
         ServerOperation::ALL.into_iter().find(|operation| {
             let is_open = matches!(
-                self.0[*operation as usize],
+                self.known[*operation as usize],
                 Knowledge::Unknown | Knowledge::Doubted
             );
             is_open
@@ -267,7 +339,18 @@ impl Known {
         })
     }
 
-    fn missing(&self) -> MissingOperations {
+    /// Records what happened after the server was asked for `operation`. What it lacks is recorded
+    /// for later sessions, too.
+    pub(crate) fn found(&mut self, operation: ServerOperation, finding: Finding) {
+        let known = &mut self.known[operation as usize];
+        *known = known.after(finding);
+        if self.lacks(operation) {
+            self.shared.found_missing(self.server, operation);
+        }
+    }
+
+    /// The operations that the server is known to lack.
+    pub(crate) fn missing(&self) -> MissingOperations {
         let mut missing = MissingOperations::default();
         for operation in ServerOperation::ALL {
             if self.lacks(operation) {
@@ -279,53 +362,9 @@ impl Known {
         }
         missing
     }
-}
 
-/// What is known of the operations of a client's servers. Its sessions share it.
-#[derive(Debug, Default)]
-pub(crate) struct ServerOperations {
-    servers: Mutex<BTreeMap<HostPort, Known>>,
-}
-
-impl ServerOperations {
-    /// Begins to ask `server` for a new session.
-    pub(crate) fn begin(&self, server: &HostPort) {
-        let now = ClockInstant::now();
-        let mut servers = self.lock();
-        // Also removes what is known of servers that the client no longer connects to.
-        servers.retain(|_, known| {
-            known
-                .0
-                .iter_mut()
-                .for_each(|knowledge| *knowledge = knowledge.in_new_session(now));
-            *known != Known::default()
-        });
-        servers.entry(server.clone()).or_default();
-    }
-
-    /// The operation to ask `server` for next; `None` if all are known.
-    pub(crate) fn next_question(&self, server: &HostPort) -> Option<ServerOperation> {
-        self.lock().entry(server.clone()).or_default().next()
-    }
-
-    /// Records what happened after `server` was asked for `operation`.
-    pub(crate) fn found(&self, server: &HostPort, operation: ServerOperation, finding: Finding) {
-        let now = ClockInstant::now();
-        let mut servers = self.lock();
-        let knowledge = servers.entry(server.clone()).or_default().of(operation);
-        *knowledge = knowledge.after(finding, now);
-    }
-
-    /// The operations that `server` is known to lack.
-    pub(crate) fn missing(&self, server: &HostPort) -> MissingOperations {
-        self.lock()
-            .get(server)
-            .map(Known::missing)
-            .unwrap_or_default()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<HostPort, Known>> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lacks(&self, operation: ServerOperation) -> bool {
+        self.known[operation as usize] == Knowledge::Missing
     }
 }
 
@@ -338,30 +377,34 @@ mod tests {
         ConnectString::parse("keeper:9181").unwrap().hosts()[0].clone()
     }
 
-    /// Asks until all operations are known, and returns the questions.
+    /// Asks until all operations are known. Returns the questions, and what is missing.
     fn ask(
         operations: &ServerOperations,
         mut answer: impl FnMut(ServerOperation) -> Finding,
-    ) -> Vec<ServerOperation> {
+    ) -> (Vec<ServerOperation>, MissingOperations) {
         let server = server();
-        operations.begin(&server);
+        let mut questions = operations.begin(&server);
         let mut asked = Vec::new();
-        while let Some(operation) = operations.next_question(&server) {
+        while let Some(operation) = questions.next() {
             asked.push(operation);
-            operations.found(&server, operation, answer(operation));
+            questions.found(operation, answer(operation));
         }
-        asked
+        let missing = questions.missing();
+        (asked, missing)
     }
 
     #[test]
-    fn the_session_ids_of_zookeeper_are_large() {
+    fn the_session_ids_of_zookeeper_are_large_and_its_passwords_are_not_zero() {
         // As in ZooKeeper's `SessionTrackerImpl`, five minutes after the start of the machine.
         let zookeeper = |server: i64| (300_000_i64 << 16) | (server << 56);
         for id in [zookeeper(0), zookeeper(1), zookeeper(255)] {
-            assert!(!may_ignore_requests(id), "{id:#x}");
+            assert!(!may_ignore_requests(id, None), "{id:#x}");
+            assert!(!may_ignore_requests(id, Some(&[7; 16])), "{id:#x}");
+            // A ClickHouse Keeper that continues the ids of a ZooKeeper.
+            assert!(may_ignore_requests(id, Some(&[0; 16])), "{id:#x}");
         }
         for id in [1, 2, 1_000_000_000] {
-            assert!(may_ignore_requests(id), "{id:#x}");
+            assert!(may_ignore_requests(id, None), "{id:#x}");
         }
     }
 
@@ -370,7 +413,7 @@ mod tests {
         use ServerOperation::{AddWatch, CreateContainer, MultiRead, RemoveWatches};
         let operations = ServerOperations::default();
         let mut lost = 0;
-        let asked = ask(&operations, |operation| match operation {
+        let ended = ask(&operations, |operation| match operation {
             CreateContainer => Finding::Ended,
             MultiRead => {
                 lost += 1;
@@ -382,13 +425,31 @@ mod tests {
             }
             _ => Finding::Replied,
         });
-        let count = |operation| asked.iter().filter(|asked| **asked == operation).count();
+        let count = |operation| ended.0.iter().filter(|asked| **asked == operation).count();
         assert_eq!(
             [CreateContainer, MultiRead, RemoveWatches, AddWatch].map(count),
             [2, 2, 1, 1]
         );
-        let missing: Vec<_> = operations.missing(&server()).iter().collect();
-        assert_eq!(missing, [CreateContainer]);
+        assert_eq!(ended.1.iter().collect::<Vec<_>>(), [CreateContainer]);
+    }
+
+    #[test]
+    fn the_doubts_of_two_sessions_prove_nothing_together() {
+        use ServerOperation::CreateContainer;
+        let operations = ServerOperations::default();
+        let server = server();
+        let mut client = operations.begin(&server);
+        let mut caches = operations.begin(&server);
+        for questions in [&mut client, &mut caches] {
+            questions.found(CreateContainer, Finding::Ended);
+            assert!(!questions.missing().contains(CreateContainer));
+        }
+        // Another session begins, and forgets nothing of these.
+        drop(operations.begin(&server));
+        client.found(CreateContainer, Finding::Ended);
+        assert!(client.missing().contains(CreateContainer));
+        caches.found(CreateContainer, Finding::Replied);
+        assert!(!caches.missing().contains(CreateContainer));
     }
 
     #[test]
@@ -402,34 +463,32 @@ mod tests {
                 Finding::Replied
             }
         };
-        assert_eq!(ask(&operations, skips_ttl), ServerOperation::ALL);
+        assert_eq!(ask(&operations, skips_ttl).0, ServerOperation::ALL);
         let again = ask(&operations, skips_ttl);
-        assert_eq!(again.len(), ServerOperation::ALL.len() - 1);
-        assert!(!again.contains(&CreateTtl));
-        assert!(operations.missing(&server()).contains(CreateTtl));
+        assert_eq!(again.0.len(), ServerOperation::ALL.len() - 1);
+        assert!(!again.0.contains(&CreateTtl));
+        assert!(again.1.contains(CreateTtl));
         let now = ClockInstant::now();
-        let missing = Knowledge::Missing { since: now };
-        assert_eq!(missing.in_new_session(now), missing);
-        assert_eq!(
-            missing.in_new_session(now + MISSING_FOR),
-            Knowledge::Unknown
-        );
+        let mut missing = MissingSince::default();
+        missing.0[CreateTtl as usize] = Some(now);
+        assert_eq!(missing.at(now), missing);
+        assert_eq!(missing.at(now + MISSING_FOR), MissingSince::default());
     }
 
     #[test]
     fn without_remove_watches_recursive_watches_are_not_asked_for_and_count_as_missing() {
         use ServerOperation::{AddWatch, RemoveWatches};
         let operations = ServerOperations::default();
-        let asked = ask(&operations, |operation| {
+        let refused = ask(&operations, |operation| {
             if operation == RemoveWatches {
                 Finding::Refused
             } else {
                 Finding::Replied
             }
         });
-        assert!(!asked.contains(&AddWatch));
-        let missing = operations.missing(&server());
-        assert!(missing.contains(RemoveWatches) && missing.contains(AddWatch));
+        assert!(!refused.0.contains(&AddWatch));
+        assert!(refused.1.contains(RemoveWatches) && refused.1.contains(AddWatch));
+        assert!(operations.is_unusable_by_zookeeper_client(&server()));
     }
 
     #[test]

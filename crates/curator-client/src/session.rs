@@ -65,6 +65,7 @@ struct Inner {
     epoch: u64,
     session_id: i64,
     timeout: Duration,
+    is_foreign: bool,
     lease: SessionLease,
     options: Arc<SessionOptions>,
     timer: Timer,
@@ -111,6 +112,7 @@ impl Session {
                 epoch,
                 session_id: link.session_id(),
                 timeout,
+                is_foreign: link.session_key().is_foreign(),
                 lease: SessionLease::new(timeout, connect_sent),
                 options: Arc::clone(options),
                 timer: timer.clone(),
@@ -305,9 +307,19 @@ impl Session {
     ///
     /// The client finds this out before it uses a session of a server other than ZooKeeper. A
     /// server of ZooKeeper is not asked: its reply to a request shows that it lacks the operation.
+    /// What is found stays true for this session, even if the server is upgraded during it.
+    ///
+    /// The client recognizes other servers by small session ids, and by passwords of zeros. A
+    /// ClickHouse Keeper that was converted from a ZooKeeper has large ids, and `zookeeper-client`
+    /// hides the password: there, use `Transport::Native`.
     #[must_use]
     pub fn lacks(&self, operation: ServerOperation) -> bool {
         self.inner.missing.contains(operation)
+    }
+
+    /// Whether the server is not one of ZooKeeper, as far as is known.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.inner.is_foreign
     }
 
     /// Records the operations that the server of a new session lacks.

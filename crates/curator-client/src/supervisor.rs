@@ -115,7 +115,7 @@ impl Supervisor {
             } else {
                 ConnectionState::Reconnected
             };
-            let mut following = Following::new(self);
+            let mut following = Following::new(self, &session);
             following.connected(&session);
             self.sessions
                 .replace(session.clone(), || self.states.publish(state));
@@ -254,11 +254,16 @@ impl Supervisor {
         diagnosis: &Diagnosis<'_>,
         opened: &Opened,
     ) -> Result<Session, OpenFailure> {
-        let deadline = Deadline::after(self.options.connection_timeout);
+        let limit = self.options.connection_timeout;
+        let mut deadline = Deadline::after(limit);
         let (session, server) = Session::open(epoch, &self.options, &self.timer, diagnosis).await?;
         opened.set(Some(session.clone()));
-        self.find_missing(&session, &server, deadline, diagnosis)
-            .await?;
+        self.find_missing(&session, &server, diagnosis).await?;
+        // The questions have a separate limit, and a pass over the members of an ensemble may take
+        // longer than one over the connect string.
+        if session.is_foreign() || diagnosis.servers.len() > self.options.servers.hosts().len() {
+            deadline = Deadline::after(limit);
+        }
         session.prove(&server, deadline, diagnosis).await?;
         if let Some(address) = session.link().and_then(|link| link.address()) {
             self.lock_data.find_out(address);

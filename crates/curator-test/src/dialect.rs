@@ -36,7 +36,9 @@ pub const DIALECT_VARIABLE: &str = "CURATOR_TEST_DIALECT";
 ///   session stay until its timeout, because the end of a connection does not end a session
 ///   (`src/Coordination/KeeperDispatcher.cpp`). The server checks neither the password, which is
 ///   16 zeros, nor the zxid that the client has seen. Session ids count from 1
-///   (`src/Coordination/KeeperStorage.h`). Timeouts are 10 s to 100 s by default
+///   (`src/Coordination/KeeperStorage.h`), or from the ids of the ZooKeeper whose data it was given
+///   by `clickhouse-keeper-converter` (`src/Coordination/ZooKeeperDataReader.cpp`); set the first one
+///   with [`first_session_id`](crate::EmbeddedServerBuilder::first_session_id). Timeouts are 10 s to 100 s by default
 ///   (`src/Common/ZooKeeper/ZooKeeperConstants.h`). Without a quorum, the server replies to a
 ///   handshake with the version 42 of the protocol, and closes the connection. It does not reply to
 ///   the request that ends a session. A server that is stopped in an orderly way ends the sessions of

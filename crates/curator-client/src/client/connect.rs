@@ -90,7 +90,8 @@ impl CuratorClientBuilder {
     /// # Errors
     ///
     /// The errors of [`start`](Self::start) immediately; [`Error::ConnectRefused`] as soon as a
-    /// server refuses the credentials; [`Error::TlsFailed`] as soon as all servers have been tried
+    /// server refuses the credentials, or once all servers have been reached and each lacks an
+    /// operation that `zookeeper-client` needs; [`Error::TlsFailed`] as soon as all servers have been tried
     /// and TLS has failed with each of them because of a problem that retries cannot solve;
     /// [`Error::ConnectFailed`] when the policy allows no further attempt, with the failure of each
     /// server.

@@ -37,8 +37,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The reply shows nothing: the server has ended the session, refuses its credentials, or is
-    /// overloaded.
+    /// The reply shows nothing: for example, the server has ended the session, refuses its
+    /// credentials, or is overloaded.
     ///
     /// # Cancel safety
     ///
@@ -78,22 +78,44 @@ impl Session {
             finding = &mut skipped => return Ok(finding),
         };
         match answer {
-            Ok(()) => Ok(Finding::Replied),
-            Err(RequestError::Code(ErrorCode::UNIMPLEMENTED | ErrorCode::MARSHALLING_ERROR)) => {
-                Ok(Finding::Refused)
-            }
-            Err(error @ RequestError::Code(code))
-                if error.ends_session()
-                    || error.is_auth_failed()
-                    || code == ErrorCode::THROTTLED =>
-            {
-                Err(error)
-            }
-            Err(RequestError::Code(_)) => Ok(Finding::Replied),
+            Ok(())
+            | Err(RequestError::Code(
+                ErrorCode::NO_NODE
+                | ErrorCode::NO_WATCHER
+                | ErrorCode::NO_AUTH
+                | ErrorCode::INVALID_ACL,
+            )) => Ok(Finding::Replied),
+            // Newer versions of RaftKeeper (pull request 400) reply `BadArguments` to a request that
+            // they do not know.
+            Err(RequestError::Code(
+                ErrorCode::UNIMPLEMENTED
+                | ErrorCode::MARSHALLING_ERROR
+                | ErrorCode::BAD_ARGUMENTS,
+            )) => Ok(Finding::Refused),
+            // Any other error may be about the session, or about the state of the server.
+            Err(error @ RequestError::Code(_)) => Err(error),
             // Either the connection has ended, or, with `Transport::Native`, the reply to a later
             // request has arrived.
             Err(_) => Ok(skipped.await),
         }
+    }
+
+    /// Whether the server answers requests that every server knows, over a connection that
+    /// continues: the control for a question after which a connection has ended.
+    pub(crate) async fn answers_known_requests(&self) -> bool {
+        let Some(link) = self.link() else {
+            return false;
+        };
+        let Ok(node) = ZPath::on_server(NODE) else {
+            return false;
+        };
+        // As many as follow a question.
+        for _ in 0..3 {
+            if !has_reply(&link.exists(&node).await) {
+                return false;
+            }
+        }
+        link.end().is_none()
     }
 
     /// Sends a request that needs `operation`.

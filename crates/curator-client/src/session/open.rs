@@ -95,10 +95,22 @@ impl OpenFailure {
         )
     }
 
-    /// The server lacks an operation without which `zookeeper-client` cannot use it.
-    pub(crate) fn unusable(server: &HostPort, missing: ServerOperation) -> Self {
+    /// A connection has ended in place of the reply that shows whether the server lacks
+    /// `operation`, and so has one without such a question.
+    pub(crate) fn unreliable(server: &HostPort, operation: ServerOperation) -> Self {
+        Self::new(
+            server,
+            format_args!(
+                "it is not known whether it implements {operation}: connections end without that request, too"
+            ),
+        )
+    }
+
+    /// The server lacks an operation without which `zookeeper-client` cannot use it. `is_last`
+    /// means that no server is left that the client may be able to use.
+    pub(crate) fn unusable(server: &HostPort, missing: ServerOperation, is_last: bool) -> Self {
         Self {
-            is_refusal: true,
+            is_refusal: is_last,
             ..Self::new(
                 server,
                 format_args!(
@@ -167,8 +179,14 @@ impl Session {
         })?;
         self.lease().probe_answered(sent);
         // If the replies were slow, too little of the lease is left for the next two probes, and a
-        // new session is safer.
-        if self.lease().remaining() < self.timeout() / 2 {
+        // new session is safer. A session whose server was asked has been probed since it was
+        // opened, so that the next probe already extends the lease.
+        let needed = if self.is_foreign() {
+            self.timeout() / 3
+        } else {
+            self.timeout() / 2
+        };
+        if self.lease().remaining() < needed {
             return Err(OpenFailure::new(
                 server,
                 "the handshake took too long for the session to be reliable",

@@ -251,7 +251,8 @@ impl Session {
     }
 
     /// Performs several reads in one request (ZooKeeper's `multiRead`). If the server is known to
-    /// lack `multiRead`, sends several requests at once.
+    /// lack `multiRead`, sends several requests at once, which together count as one [request in
+    /// flight](crate::CuratorClientBuilder::max_requests_in_flight).
     ///
     /// Each operation has its own result, in the order of the operations: one that fails, for
     /// example with [`Error::NoNode`], does not affect the others. Without operations, nothing is

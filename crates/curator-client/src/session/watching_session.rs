@@ -154,7 +154,7 @@ impl WatchingSession {
     }
 
     /// The server of the current connection, or of the previous one while there is none, as the
-    /// connect string names it. Empty when the session has ended.
+    /// connect string names it, or the ensemble's configuration. Empty when the session has ended.
     #[must_use]
     pub fn server(&self) -> String {
         self.session.server()

@@ -18,13 +18,16 @@ use crate::options::SessionOptions;
 use crate::runtime::caught;
 use crate::session::Session;
 use crate::text::Truncated;
-use crate::time::Timer;
+use crate::time::{Deadline, Timer};
 #[cfg(feature = "tls")]
 use crate::tls::TlsOptions;
 use crate::transport::WatchEvent;
 
 /// How long the members' names are looked up, to find the server of the connection among them.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(5);
+/// The pause before another read of a configuration that could not be read, or whose members' names
+/// could not be looked up.
+const PAUSE: Duration = Duration::from_secs(60);
 /// How many names are looked up at the same time.
 const LOOKUPS: usize = 8;
 
@@ -32,7 +35,10 @@ const LOOKUPS: usize = 8;
 ///
 /// Sends one read over each connection. Only while the client follows a configuration, the read sets
 /// a watch, which stays until the configuration changes or the connection ends: removing a watch
-/// would cost a request.
+/// would cost a request. A read that fails, but is not refused, is repeated after a pause.
+///
+/// Does nothing on a server other than ZooKeeper: it may serve the configuration of the ensemble
+/// whose data it was given.
 pub(super) struct Following {
     reader: Reader,
     stage: Stage,
@@ -44,14 +50,18 @@ enum Stage {
     /// There is nothing to wait for until the next connection.
     Idle,
     Reading(BoxFuture<'static, Stage>),
+    /// The next read over the same connection.
+    Paused(Deadline),
     Watching(Watch),
     /// The servers refuse the request, so this session does not repeat it.
     Refused,
 }
 
 impl Following {
-    pub(super) fn new(supervisor: &Supervisor) -> Self {
-        let is_tracked = supervisor.reads_config && supervisor.ensemble.is_tracked();
+    pub(super) fn new(supervisor: &Supervisor, session: &Session) -> Self {
+        let is_tracked = supervisor.reads_config
+            && supervisor.ensemble.is_tracked()
+            && !session.is_foreign();
         Self {
             reader: Reader {
                 ensemble: Arc::clone(&supervisor.ensemble),
@@ -89,6 +99,16 @@ impl Following {
                 let next = reading.await;
                 self.stage = next;
             }
+            Stage::Paused(deadline) => {
+                let timer = &self.reader.timer;
+                timer.sleep_until(*deadline).await;
+                if session.is_connected() {
+                    self.read(session);
+                } else {
+                    // The next connection reads, unless this one is confirmed again.
+                    self.stage = Stage::Paused(Deadline::after(PAUSE));
+                }
+            }
             Stage::Watching(watch) => match watch.fired().await {
                 WatchEvent::Interrupted | WatchEvent::SessionEnded => self.stage = Stage::Idle,
                 _ => self.read(session),
@@ -110,9 +130,18 @@ impl Following {
     pub(super) fn into_watch(self) -> Option<Watch> {
         match self.stage {
             Stage::Watching(watch) => Some(watch),
-            Stage::Idle | Stage::Reading(_) | Stage::Refused => None,
+            Stage::Idle | Stage::Reading(_) | Stage::Paused(_) | Stage::Refused => None,
         }
     }
+}
+
+/// Whether the client follows a configuration that it has read.
+enum Taken {
+    Followed,
+    /// The client does not follow it, and would not after another read.
+    Ignored,
+    /// A name could not be looked up, so the client does not follow it yet.
+    Undecided,
 }
 
 /// Reads a configuration.
@@ -127,12 +156,14 @@ impl Reader {
     /// Sends a request when it is first polled.
     async fn read(self, session: Session) -> Stage {
         if !self.ensemble.is_followed() {
-            let is_followed = match session.get_config().await {
+            let taken = match session.get_config().await {
                 Ok((data, _)) => self.take(&data, &session).await,
                 Err(error) => return self.failed(&error),
             };
-            if !is_followed {
-                return Stage::Idle;
+            match taken {
+                Taken::Followed => {}
+                Taken::Ignored => return Stage::Idle,
+                Taken::Undecided => return Stage::Paused(Deadline::after(PAUSE)),
             }
         }
         match session.watch_config().await {
@@ -148,24 +179,38 @@ impl Reader {
         let client = &*self.options.name;
         tracing::debug!(client, error = %Truncated(error), "cannot read the ensemble's configuration");
         if error.is_retryable() {
-            Stage::Idle
+            Stage::Paused(Deadline::after(PAUSE))
         } else {
             Stage::Refused
         }
     }
 
-    /// Returns whether the client follows the configuration.
-    async fn take(&self, data: &[u8], session: &Session) -> bool {
+    async fn take(&self, data: &[u8], session: &Session) -> Taken {
         let mut config = EnsembleConfig::parse(data);
         config.retain(|member| self.is_usable(member));
         let reach = if self.ensemble.needs_reach() && !config.members.is_empty() {
             self.reach(&config.members, session).await
         } else {
-            Reach::Unknown
+            Some(Reach::Unknown)
         };
-        match self.ensemble.take(&config, reach) {
-            Followed::No => false,
-            Followed::Unchanged => true,
+        match self.ensemble.take(&config, reach.unwrap_or(Reach::Unknown)) {
+            Followed::No => {
+                let why = if config.members.is_empty() {
+                    "it names no address for clients that this client can use"
+                } else if reach.is_none() {
+                    "the addresses of its members cannot be looked up"
+                } else {
+                    "it does not name the server that this client is connected to"
+                };
+                let client = &*self.options.name;
+                tracing::debug!(client, why, "not following the ensemble's configuration");
+                if reach.is_none() {
+                    Taken::Undecided
+                } else {
+                    Taken::Ignored
+                }
+            }
+            Followed::Unchanged => Taken::Followed,
             Followed::Changed(servers) => {
                 let client = &*self.options.name;
                 let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
@@ -175,7 +220,7 @@ impl Reader {
                     version = format_args!("{:x}", config.version),
                     "following the ensemble"
                 );
-                true
+                Taken::Followed
             }
         }
     }
@@ -198,43 +243,45 @@ impl Reader {
         true
     }
 
-    /// How the client has reached one of `members`, if its current server is one of them.
-    async fn reach(&self, members: &[HostPort], session: &Session) -> Reach {
+    /// How the client has reached one of `members`, if its current server is one of them; `None` if
+    /// that is not known, because a name could not be looked up.
+    async fn reach(&self, members: &[HostPort], session: &Session) -> Option<Reach> {
         // Keeps no link, which would keep the session open.
         let Some((server, address)) = session
             .link()
             .map(|link| (Arc::clone(link.server()), link.address()))
         else {
-            return Reach::Unknown;
+            return Some(Reach::Unknown);
         };
         if members.contains(&server) {
-            return Reach::Member;
+            return Some(Reach::Member);
         }
         let is_listed = match address {
             Some(address) => tokio::select! {
                 biased;
-                is_listed = is_listed_at(members, address) => is_listed,
-                () = self.timer.sleep(LOOKUP_LIMIT) => false,
+                is_listed = is_listed_at(members, address) => is_listed?,
+                () = self.timer.sleep(LOOKUP_LIMIT) => return None,
             },
             None => false,
         };
-        if !is_listed {
+        Some(if !is_listed {
             Reach::Unknown
         } else if self.options.uses_tls() || self.options.uses_sasl() {
             Reach::Address
         } else {
             Reach::Member
-        }
+        })
     }
 }
 
-/// Whether `address` is the address of one of `members`. Looks up the names of those with its port
-/// only, so a client of a proxy, at another port, looks up none.
+/// Whether `address` is the address of one of `members`; `None` if that is not known, because a name
+/// could not be looked up. Looks up the names of those with its port only, so a client of a proxy, at
+/// another port, looks up none.
 #[expect(
     clippy::disallowed_methods,
     reason = "a connection in a simulation has no address"
 )]
-async fn is_listed_at(members: &[HostPort], address: SocketAddr) -> bool {
+async fn is_listed_at(members: &[HostPort], address: SocketAddr) -> Option<bool> {
     let ip = address.ip().to_canonical();
     let named: Vec<_> = members
         .iter()
@@ -245,10 +292,38 @@ async fn is_listed_at(members: &[HostPort], address: SocketAddr) -> bool {
         // `async_net` looks names up on its own threads, which do not delay the end of a runtime.
         .map(async |member: HostPort| async_net::resolve((member.host(), member.port())).await)
         .buffer_unordered(LOOKUPS);
+    let mut has_failed = false;
     while let Some(found) = lookups.next().await {
-        if found.is_ok_and(|found| found.iter().any(|found| found.ip().to_canonical() == ip)) {
-            return true;
+        match found {
+            Ok(found) if found.iter().any(|found| found.ip().to_canonical() == ip) => {
+                return Some(true);
+            }
+            Ok(_) => {}
+            Err(_) => has_failed = true,
         }
     }
-    false
+    (!has_failed).then_some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connect_string::ConnectString;
+
+    // Runs in real time: names are looked up.
+    #[tokio::test]
+    async fn a_name_that_cannot_be_looked_up_leaves_it_unknown_whether_the_server_is_a_member() {
+        let members = |text| ConnectString::parse(text).unwrap().hosts().to_vec();
+        let address = "127.0.0.1:7".parse().unwrap();
+        for (named, expected) in [
+            ("127.0.0.1:7", Some(true)),
+            ("127.0.0.2:7", Some(false)),
+            // Another port is not looked up.
+            ("unknown.invalid:8", Some(false)),
+            ("unknown.invalid:7", None),
+            ("unknown.invalid:7,127.0.0.1:7", Some(true)),
+        ] {
+            assert_eq!(is_listed_at(&members(named), address).await, expected, "{named}");
+        }
+    }
 }

@@ -19,7 +19,6 @@ use crate::options::SessionOptions;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::runtime::caught;
-use crate::server_operations::may_ignore_requests;
 use crate::session::{OpenFailure, Session};
 use crate::text::Truncated;
 use crate::time::{ClockInstant, Deadline, Timer};
@@ -297,9 +296,11 @@ pub(super) async fn close_session(
             };
             match end {
                 _ if is_another => return false,
-                // ClickHouse Keeper closes the connection in place of a reply, and resumes no
-                // session, so that a second attempt cannot confirm more.
-                Some(LinkEnd::Lost) if may_ignore_requests(key.session_id()) => return true,
+                // ClickHouse Keeper and RaftKeeper close the connection in place of a reply. The
+                // end of a connection confirms nothing, and no second attempt could: the first
+                // resumes no session, and the second refuses an ended session like any other while
+                // it has no quorum.
+                Some(LinkEnd::Lost) if key.is_foreign() => return false,
                 // A connection that breaks now may or may not have delivered the request.
                 Some(LinkEnd::Lost) | None => {}
                 Some(_) => return true,

@@ -56,6 +56,10 @@ impl SessionKey {
     pub(crate) fn session_id(&self) -> i64 {
         self.session_id
     }
+
+    pub(crate) fn password(&self) -> &[u8] {
+        &self.password
+    }
 }
 
 /// What the clones of a link share.

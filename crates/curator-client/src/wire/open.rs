@@ -92,7 +92,14 @@ impl Connect for Opening<'_> {
     type Link = Link;
 
     async fn resolve(&self, pass: &Pass<'_>, index: usize) -> io::Result<Vec<Target>> {
-        self.route.resolve(&pass.diagnosis.servers[index]).await
+        let server = &pass.diagnosis.servers[index];
+        if let Some(address) = pass.options.only_address {
+            return Ok(vec![Target {
+                name: server.to_string(),
+                addresses: vec![address],
+            }]);
+        }
+        self.route.resolve(server).await
     }
 
     async fn connect(

@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) sessionless_timeout: Duration,
     pub(crate) extended_types: bool,
     pub(crate) persistent_watches: bool,
+    /// The id of the first session, in place of the dialect's.
+    pub(crate) first_session: Option<i64>,
     /// The dialect, and changes of single settings.
     pub(crate) protocol: Protocol,
 }
@@ -49,6 +51,7 @@ impl Default for Settings {
             sessionless_timeout: Duration::from_secs(10),
             extended_types: true,
             persistent_watches: true,
+            first_session: None,
             protocol: Protocol::of(Dialect::default()),
         }
     }
@@ -98,6 +101,14 @@ impl EmbeddedServerBuilder {
     /// and 60 s.
     pub fn session_timeouts(mut self, min: Duration, max: Duration) -> Self {
         self.settings.session_timeouts = (Some(min), max);
+        self
+    }
+
+    /// The id of the first session; later ones count from it. Defaults to an id that contains the
+    /// time on ZooKeeper, and to 1 on the others. A ClickHouse Keeper with the data of a ZooKeeper
+    /// (`clickhouse-keeper-converter`) continues the ids of that ZooKeeper, such as `0x1000_0000_0000`.
+    pub fn first_session_id(mut self, id: i64) -> Self {
+        self.settings.first_session = Some(id);
         self
     }
 

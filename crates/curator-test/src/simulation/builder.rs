@@ -79,6 +79,15 @@ impl SimulationBuilder {
         self
     }
 
+    /// The id of the first session; later ones count from it. Defaults to the ids of the dialect: on
+    /// ZooKeeper, they contain the number of the server; on the others, they count from 1. A
+    /// ClickHouse Keeper with the data of a ZooKeeper (`clickhouse-keeper-converter`) continues the
+    /// ids of that ZooKeeper.
+    pub fn first_session_id(mut self, id: i64) -> Self {
+        self.config.settings.first_session = Some(id);
+        self
+    }
+
     /// ZooKeeper's unit of time, in whole milliseconds. Defaults to 100 ms.
     pub fn tick_time(mut self, tick: Duration) -> Self {
         self.config.settings.set_tick(tick);

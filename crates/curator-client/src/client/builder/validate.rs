@@ -82,6 +82,7 @@ impl CuratorClientBuilder {
             #[cfg(feature = "native")]
             transport: self.transport,
             servers,
+            only_address: None,
             auth: self.auth,
             #[cfg(feature = "tls")]
             tls: self.tls,

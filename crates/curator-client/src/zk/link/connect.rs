@@ -37,7 +37,10 @@ impl Connect for Opening<'_> {
         let server = &pass.diagnosis.servers[index];
         // A numeric address needs no lookup. `async_net` looks names up on its own threads, which,
         // unlike tokio's blocking threads, do not delay the end of a runtime.
-        let addresses = async_net::resolve((server.host(), server.port())).await?;
+        let addresses = match pass.options.only_address {
+            Some(address) => vec![address],
+            None => async_net::resolve((server.host(), server.port())).await?,
+        };
         Ok(targets(pass, index, addresses))
     }
 
@@ -103,7 +106,7 @@ impl Connect for Opening<'_> {
 
 /// The targets of a server: one for each address. With TLS, the only target is the name, because
 /// `zookeeper-client` checks the certificate against the host of the target; it then resolves the
-/// name a second time.
+/// name a second time, and may connect to another of its addresses.
 fn targets(pass: &Pass<'_>, index: usize, addresses: Vec<SocketAddr>) -> Vec<Target> {
     if pass.options.uses_tls() && !addresses.is_empty() {
         pass.diagnosis

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -72,6 +73,15 @@ fn node(client: &CuratorClient, text: &str, mode: CreateMode) -> NodeSpec {
         data: b"data".as_slice().into(),
         mode,
         acl: client.default_acl().clone(),
+    }
+}
+
+/// Closes a client. Only a server of ZooKeeper confirms that.
+async fn close(client: &CuratorClient, dialect: Dialect) {
+    match client.close().await {
+        Ok(()) => assert!(!FOREIGN.contains(&dialect), "{dialect}"),
+        Err(Error::CloseUnconfirmed { .. }) => assert!(FOREIGN.contains(&dialect), "{dialect}"),
+        Err(error) => panic!("{dialect}: {error}"),
     }
 }
 
@@ -208,7 +218,7 @@ async fn on_each_dialect_every_request_succeeds_or_names_what_the_server_lacks()
             session.id(),
             "{dialect}"
         );
-        client.close().await.unwrap();
+        close(&client, dialect).await;
     }
 }
 
@@ -235,7 +245,7 @@ async fn a_recursive_watch_is_set_or_the_error_names_the_server_and_add_watch() 
                     .is_alive()
             );
         }
-        client.close().await.unwrap();
+        close(&client, dialect).await;
     }
 }
 
@@ -331,7 +341,133 @@ async fn a_server_of_zookeeper_is_not_asked() {
                 assert!(!questions.contains_key(&op), "{dialect}: {questions:?}");
             }
         }
-        client.close().await.unwrap();
+        close(&client, dialect).await;
+    }
+}
+
+/// The id of a session of a ZooKeeper, which a converted ClickHouse Keeper continues.
+const CONVERTED: i64 = 0x0100_0187_6543_0000;
+
+// A simulated connection knows the password, as with `Transport::Native`.
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_continues_the_session_ids_of_a_zookeeper_is_asked_and_not_followed() {
+    for dialect in [Dialect::ClickHouseKeeper26_3, Dialect::ZooKeeper3_9] {
+        let is_keeper = FOREIGN.contains(&dialect);
+        let simulation = Simulation::builder()
+            .dialect(dialect)
+            .first_session_id(CONVERTED)
+            .start();
+        let client = CuratorClient::builder(simulation.connect_string());
+        let client = client.connect().await.unwrap();
+        let session = client.session().await.unwrap();
+        assert_eq!(session.id(), CONVERTED, "{dialect}");
+        for operation in OPERATIONS {
+            assert_eq!(
+                session.lacks(operation),
+                is_keeper && missing(dialect).contains(&operation),
+                "{dialect}, {operation}"
+            );
+        }
+        client.check_exists("/").await.unwrap();
+        // The configuration of the ensemble.
+        let reads = simulation.requests().contains_key(&OpCode::GetData);
+        assert_eq!(reads, !is_keeper, "{dialect}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_close_of_a_session_on_another_server_is_unconfirmed_at_once() {
+    for dialect in FOREIGN {
+        let (simulation, client) = simulated(dialect).await;
+        let session = client.session().await.unwrap();
+        let before = simulation.requests()[&OpCode::CreateSession];
+        let closed = client.close().await;
+        let Err(Error::CloseUnconfirmed { after }) = closed else {
+            panic!("{dialect}: {closed:?}")
+        };
+        assert!(after < Duration::from_secs(1), "{dialect}: {after:?}");
+        // The server has ended the session all the same, and there was no second attempt.
+        assert!(!simulation.session_ids().contains(&session.id()), "{dialect}");
+        assert_eq!(
+            simulation.requests()[&OpCode::CreateSession],
+            before,
+            "{dialect}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_that_end_without_a_question_too_prove_nothing() {
+    let simulation = Simulation::builder()
+        .dialect(Dialect::ClickHouseKeeper26_9)
+        .start();
+    // The network breaks the connection of a question, and then the one of the control. The fault of
+    // the control sees the question first, because it is older.
+    for _ in 0..2 {
+        let asking = AtomicI64::new(0);
+        simulation.cut_before_request(move |request| {
+            let session = request.session_id();
+            if request.op() == OpCode::MultiRead {
+                asking.store(session, Ordering::Relaxed);
+            }
+            let asked = asking.load(Ordering::Relaxed);
+            request.op() == OpCode::Exists && asked != 0 && asked != session
+        });
+        simulation.cut_before_request(|request| request.op() == OpCode::MultiRead);
+    }
+    let client = CuratorClient::builder(simulation.connect_string());
+    let client = client.connect().await.unwrap();
+    let session = client.session().await.unwrap();
+    assert!(!session.lacks(ServerOperation::MultiRead));
+    assert!(session.lacks(ServerOperation::CreateTtl));
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_questions_leave_the_session_a_lease() {
+    let latency = Duration::from_millis(400);
+    let simulation = Simulation::builder()
+        .dialect(Dialect::ClickHouseKeeper26_9)
+        .latency(latency..=latency)
+        .start();
+    let started = tokio::time::Instant::now();
+    let client = CuratorClient::builder(simulation.connect_string())
+        .session_timeout(Duration::from_secs(20))
+        .connection_timeout(Duration::from_secs(30));
+    let client = client.connect().await.unwrap();
+    assert!(started.elapsed() > Duration::from_secs(9));
+    let session = client.session().await.unwrap();
+    assert_eq!(session.epoch(), 1);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(session.is_valid());
+}
+
+// Runs in real time, because only a proxy alters replies.
+#[tokio::test]
+async fn the_error_bad_arguments_means_that_the_operation_is_missing() {
+    let server = server(Dialect::ClickHouseKeeper26_9);
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    proxy.alter_next_reply(OpCode::CreateContainer, |reply| {
+        reply.truncate(16);
+        reply[12..16].copy_from_slice(&(-8_i32).to_be_bytes());
+    });
+    let client = connect(&proxy.connect_string()).await;
+    let session = client.session().await.unwrap();
+    assert!(session.lacks(ServerOperation::CreateContainer));
+    assert!(!session.lacks(ServerOperation::AddWatch));
+}
+
+#[tokio::test]
+async fn a_server_that_zookeeper_client_cannot_use_does_not_keep_it_from_the_next_server() {
+    let unusable = server(Dialect::RaftKeeper2_3);
+    let usable = server(Dialect::ClickHouseKeeper26_9);
+    let both = format!("{},{}", unusable.connect_string(), usable.connect_string());
+    for _ in 0..4 {
+        let client = builder(&*both);
+        let client = soon(client.connect()).await.unwrap();
+        let session = client.session().await.unwrap();
+        if !is_native() {
+            assert!(!session.lacks(ServerOperation::Create2));
+        }
     }
 }
 
@@ -349,7 +485,7 @@ async fn the_questions_leave_no_session_no_node_and_no_watch_on_the_server() {
         let after: Vec<_> = simulation.nodes().into_keys().collect();
         assert_eq!(before, after, "{dialect}");
         assert_eq!(simulation.watch_count(), 0, "{dialect}");
-        client.close().await.unwrap();
+        close(&client, dialect).await;
     }
 }
 
@@ -401,7 +537,7 @@ async fn the_session_timeout_is_the_granted_one() {
             session.lease().remaining() > Duration::from_secs(6),
             "{dialect}"
         );
-        client.close().await.unwrap();
+        close(&client, dialect).await;
     }
 }
 
@@ -434,7 +570,7 @@ async fn after_a_reconnect_the_client_knows_what_the_server_lacks() {
             .unwrap();
         assert_eq!(created.stat.ephemeral_owner, session.id(), "{dialect}");
         assert!(session.is_valid(), "{dialect}");
-        client.close().await.unwrap();
+        close(&client, dialect).await;
     }
 }
 
@@ -455,7 +591,7 @@ async fn a_server_that_is_not_ready_grants_no_session_and_the_next_server_is_tri
             .unwrap();
         let session = client.session().await.unwrap().id();
         assert!(ready.session_ids().contains(&session), "{dialect}");
-        client.close().await.unwrap();
+        close(&client, dialect).await;
     }
 }
 

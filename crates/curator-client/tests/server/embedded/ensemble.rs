@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, SystemTime};
 
 use curator_client::{ConnectionState, CuratorClient, EnsembleTracker};
-use curator_test::{EmbeddedServer, FaultProxy, OpCode, Simulation};
+use curator_test::{EmbeddedServer, FaultProxy, OpCode, Process, Simulation};
 
 use crate::support::{builder, soon, until};
 
@@ -283,4 +283,59 @@ async fn each_reconnect_is_to_a_member_and_keeps_the_session() {
     assert_eq!(reconnect().await, "zk2:2181");
     assert!(client.session().await.unwrap().is_same(&session));
     assert!(session.is_valid());
+}
+
+/// Ends the connections of the process of `client`, and waits until it is connected again.
+async fn reconnected_in_simulation(client: &CuratorClient, process: &Process) {
+    let mut states = client.connection_states();
+    process.cut();
+    assert!(states.wait_for(ConnectionState::Suspended).await);
+    assert!(states.wait_for(ConnectionState::Reconnected).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rest_of_the_connect_string_is_tried_before_a_short_lease_ends() {
+    for seed in 0..10 {
+        let simulation = Simulation::builder().servers(3).seed(seed).start();
+        let process = simulation.process("client");
+        let builder = builder(simulation.connect_string())
+            .ensemble_tracker(EnsembleTracker::Auto)
+            .session_timeout(Duration::from_secs(6));
+        let client = process.run(builder.connect()).await.unwrap();
+        let session = client.session().await.unwrap();
+        assert!(simulation.set_ensemble(&[1, 2]));
+        while client.health().servers.len() != 2 {
+            reconnected_in_simulation(&client, &process).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        // The members no longer reply.
+        simulation.partition(&process, 1);
+        simulation.partition(&process, 2);
+        reconnected_in_simulation(&client, &process).await;
+        assert_eq!(client.health().server.as_deref(), Some("zk3:2181"), "{seed}");
+        assert!(client.session().await.unwrap().is_same(&session), "{seed}");
+        assert!(session.is_valid(), "{seed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_fails_is_repeated_over_the_same_connection() {
+    let simulation = Simulation::builder().servers(3).start();
+    let process = simulation.process("client");
+    let builder = builder(simulation.connect_string()).ensemble_tracker(EnsembleTracker::Always);
+    let client = process.run(builder.connect()).await.unwrap();
+    let session = client.session().await.unwrap();
+    assert!(simulation.set_ensemble(&[1, 2, 3]));
+    simulation.throttle(|request| request.op() == OpCode::GetData);
+    reconnected_in_simulation(&client, &process).await;
+    let connections = session.connections();
+    let reads = || simulation.requests()[&OpCode::GetData];
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    assert_eq!(client.health().watches, 0);
+    let before = reads();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    // One without a watch, and one with a watch.
+    assert_eq!(reads(), before + 2);
+    assert_eq!(client.health().watches, 1);
+    assert_eq!(session.connections(), connections);
 }

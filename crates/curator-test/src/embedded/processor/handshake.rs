@@ -71,7 +71,7 @@ impl Processor {
 
     fn create_session(&mut self, timeout: Millis, now: Now) -> i64 {
         let id = self.next_session;
-        self.next_session += 1;
+        self.next_session = id.wrapping_add(1);
         // Cannot fail.
         drop(self.apply_next(Change::CreateSession { id, timeout }, now));
         id

@@ -86,12 +86,14 @@ pub(crate) struct Now {
 impl Processor {
     /// An empty server. `seed` makes its session ids and passwords unique.
     pub(crate) fn new(settings: Settings, seed: u64, now: Now) -> Self {
-        let first_session = match settings.protocol.family() {
-            // As on the real server, the time is in the middle of the id, so that a later server
-            // has different ids.
-            Family::ZooKeeper => ((now.wall << 24).cast_unsigned() >> 8).cast_signed(),
-            Family::ClickHouseKeeper | Family::RaftKeeper => 1,
-        };
+        let first_session = settings.first_session.unwrap_or_else(|| {
+            match settings.protocol.family() {
+                // As on the real server, the time is in the middle of the id, so that a later server
+                // has different ids.
+                Family::ZooKeeper => ((now.wall << 24).cast_unsigned() >> 8).cast_signed(),
+                Family::ClickHouseKeeper | Family::RaftKeeper => 1,
+            }
+        });
         Self {
             settings,
             has_quorum: true,

@@ -336,6 +336,9 @@ impl World {
     /// Ids are never reused, even by an ensemble that has lost sessions.
     fn session_id(&mut self, s: ServerId) -> i64 {
         self.last_session += 1;
+        if let Some(first) = self.settings.first_session {
+            return first.wrapping_add(self.last_session - 1);
+        }
         match self.settings.protocol.family() {
             Family::ZooKeeper => {
                 (i64::try_from(s).unwrap_or_default() + 1) << 56 | self.last_session
