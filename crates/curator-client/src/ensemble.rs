@@ -9,7 +9,8 @@ pub(crate) use self::config::EnsembleConfig;
 use crate::connect_string::HostPort;
 
 /// Whether a client follows the configuration of its ensemble, which an operator changes with
-/// ZooKeeper's `reconfig`: new members are tried at the next connect, and removed ones are not.
+/// ZooKeeper's `reconfig`: new members are tried at the next connect, and removed ones are not, or
+/// only after all members if the connect string names them.
 ///
 /// The client reads `/zookeeper/config` over each new connection, and watches it while it follows
 /// it. Without the permission to read that node, or on a server without it, a client does not

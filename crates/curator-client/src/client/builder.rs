@@ -133,8 +133,9 @@ impl CuratorClientBuilder {
     /// Sets whether the client follows the configuration of an ensemble that `reconfig` changes. By
     /// default, it does if the configuration names the server that the client is connected to.
     ///
-    /// Switch this off for a client that reaches the servers at other addresses than the ensemble
-    /// names, if the ensemble's addresses happen to lead to other servers there.
+    /// Switch this off for a client at which the addresses that the ensemble names lead to servers of
+    /// another ensemble, which would end its sessions; and, over `zookeeper-client`, on a ClickHouse
+    /// Keeper that was converted from a ZooKeeper.
     pub fn ensemble_tracker(mut self, tracker: EnsembleTracker) -> Self {
         self.ensemble_tracker = tracker;
         self
