@@ -1,9 +1,10 @@
 //! One pass over the servers: tries one after another, in random order, until one of them accepts
-//! the session. The members of an ensemble may come first.
+//! the session.
 //!
-//! Each server gets a share of the time, and each of its addresses an equal part of the time that
-//! the server has left, so that a silent address does not prevent attempts at the others. A server
-//! that fails is examined ([`Diagnosis`]); the attempts do not wait for the examinations.
+//! Some servers may be tried before the others: the members of an ensemble. Each server gets a share
+//! of the time, and each of its addresses an equal part of the time that the server has left, so that
+//! a silent address does not prevent attempts at the others. A server that fails is examined
+//! ([`Diagnosis`]); the attempts do not wait for the examinations.
 
 use std::future::pending;
 use std::io;

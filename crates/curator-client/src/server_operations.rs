@@ -445,7 +445,7 @@ mod tests {
             assert!(!questions.missing().contains(CreateContainer));
         }
         // Another session begins, and forgets nothing of these.
-        drop(operations.begin(&server));
+        let _next = operations.begin(&server);
         client.found(CreateContainer, Finding::Ended);
         assert!(client.missing().contains(CreateContainer));
         caches.found(CreateContainer, Finding::Replied);

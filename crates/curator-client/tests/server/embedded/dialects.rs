@@ -375,6 +375,20 @@ async fn a_keeper_that_continues_the_session_ids_of_a_zookeeper_is_asked_and_not
     }
 }
 
+// Runs in real time: each transport reads the reply to the handshake.
+#[tokio::test]
+async fn only_the_native_transport_recognizes_a_keeper_by_its_password() {
+    let server = EmbeddedServer::builder()
+        .dialect(Dialect::ClickHouseKeeper26_9)
+        .first_session_id(CONVERTED)
+        .start()
+        .unwrap();
+    let client = connect(&server.connect_string()).await;
+    let session = client.session().await.unwrap();
+    assert_eq!(session.id(), CONVERTED);
+    assert_eq!(session.lacks(ServerOperation::CreateTtl), is_native());
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_close_of_a_session_on_another_server_is_unconfirmed_at_once() {
     for dialect in FOREIGN {
