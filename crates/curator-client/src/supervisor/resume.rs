@@ -277,7 +277,9 @@ pub(super) async fn close_session(
                 .await
                 {
                     Ok((link, _)) => link,
-                    Err(_) => return true,
+                    // RaftKeeper refuses a session that it cannot find, and any session while it has
+                    // no quorum, with the same reply.
+                    Err(_) => return !key.is_foreign(),
                 },
             };
             let is_another = link.session_id() != key.session_id();
@@ -297,9 +299,8 @@ pub(super) async fn close_session(
             match end {
                 _ if is_another => return false,
                 // ClickHouse Keeper and RaftKeeper close the connection in place of a reply. The
-                // end of a connection confirms nothing, and no second attempt could: the first
-                // resumes no session, and the second refuses an ended session like any other while
-                // it has no quorum.
+                // end of a connection confirms nothing, and neither would a second attempt:
+                // ClickHouse Keeper resumes no session.
                 Some(LinkEnd::Lost) if key.is_foreign() => return false,
                 // A connection that breaks now may or may not have delivered the request.
                 Some(LinkEnd::Lost) | None => {}
