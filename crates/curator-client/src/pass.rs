@@ -284,7 +284,11 @@ mod tests {
     fn the_members_of_an_ensemble_leave_each_server_a_second() {
         let mut options = SessionOptions::with_long_timeouts("client", "a,b,c");
         let members = ConnectString::parse("d,e,f,a,b,c").unwrap();
-        for (limit, alone, with_members) in [(15_000, 5_000, 2_500), (4_000, 1_333, 1_000), (900, 300, 300)] {
+        for (limit, alone, with_members) in [
+            (15_000, 5_000, 2_500),
+            (4_000, 1_333, 1_000),
+            (900, 300, 300),
+        ] {
             let limit = Duration::from_millis(limit);
             options.connection_timeout = limit;
             let of = |servers: &[HostPort]| {

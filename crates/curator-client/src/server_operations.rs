@@ -245,9 +245,11 @@ struct MissingSince([Option<ClockInstant>; ServerOperation::ALL.len()]);
 impl MissingSince {
     /// Without what was found too long ago.
     fn at(self, now: ClockInstant) -> Self {
-        Self(self.0.map(|since| {
-            since.filter(|since| now.saturating_duration_since(*since) < MISSING_FOR)
-        }))
+        Self(
+            self.0.map(|since| {
+                since.filter(|since| now.saturating_duration_since(*since) < MISSING_FOR)
+            }),
+        )
     }
 
     fn lacks(&self, operation: ServerOperation) -> bool {
@@ -297,9 +299,9 @@ impl ServerOperations {
     pub(crate) fn is_unusable_by_zookeeper_client(&self, server: &HostPort) -> bool {
         let now = ClockInstant::now();
         let missing = self.lock().get(server).copied().unwrap_or_default().at(now);
-        ServerOperation::ALL.into_iter().any(|operation| {
-            operation.is_needed_by_zookeeper_client() && missing.lacks(operation)
-        })
+        ServerOperation::ALL
+            .into_iter()
+            .any(|operation| operation.is_needed_by_zookeeper_client() && missing.lacks(operation))
     }
 
     fn found_missing(&self, server: &HostPort, operation: ServerOperation) {

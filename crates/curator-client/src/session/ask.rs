@@ -88,9 +88,7 @@ impl Session {
             // Newer versions of RaftKeeper (pull request 400) reply `BadArguments` to a request that
             // they do not know.
             Err(RequestError::Code(
-                ErrorCode::UNIMPLEMENTED
-                | ErrorCode::MARSHALLING_ERROR
-                | ErrorCode::BAD_ARGUMENTS,
+                ErrorCode::UNIMPLEMENTED | ErrorCode::MARSHALLING_ERROR | ErrorCode::BAD_ARGUMENTS,
             )) => Ok(Finding::Refused),
             // Any other error may be about the session, or about the state of the server.
             Err(error @ RequestError::Code(_)) => Err(error),

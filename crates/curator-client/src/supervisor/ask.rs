@@ -155,7 +155,8 @@ mod tests {
 
     // Runs in real time, because a simulated server has no address.
     #[tokio::test]
-    async fn the_server_is_asked_at_the_address_of_the_session_and_its_name_is_not_resolved_again() {
+    async fn the_server_is_asked_at_the_address_of_the_session_and_its_name_is_not_resolved_again()
+    {
         let server = EmbeddedServer::builder()
             .dialect(Dialect::ClickHouseKeeper26_9)
             .start()

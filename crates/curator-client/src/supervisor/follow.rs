@@ -59,9 +59,8 @@ enum Stage {
 
 impl Following {
     pub(super) fn new(supervisor: &Supervisor, session: &Session) -> Self {
-        let is_tracked = supervisor.reads_config
-            && supervisor.ensemble.is_tracked()
-            && !session.is_foreign();
+        let is_tracked =
+            supervisor.reads_config && supervisor.ensemble.is_tracked() && !session.is_foreign();
         Self {
             reader: Reader {
                 ensemble: Arc::clone(&supervisor.ensemble),
@@ -323,7 +322,11 @@ mod tests {
             ("unknown.invalid:7", None),
             ("unknown.invalid:7,127.0.0.1:7", Some(true)),
         ] {
-            assert_eq!(is_listed_at(&members(named), address).await, expected, "{named}");
+            assert_eq!(
+                is_listed_at(&members(named), address).await,
+                expected,
+                "{named}"
+            );
         }
     }
 }

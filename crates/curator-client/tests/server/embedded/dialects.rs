@@ -401,7 +401,10 @@ async fn the_close_of_a_session_on_another_server_is_unconfirmed_at_once() {
         };
         assert!(after < Duration::from_secs(1), "{dialect}: {after:?}");
         // The server has ended the session all the same, and there was no second attempt.
-        assert!(!simulation.session_ids().contains(&session.id()), "{dialect}");
+        assert!(
+            !simulation.session_ids().contains(&session.id()),
+            "{dialect}"
+        );
         assert_eq!(
             simulation.requests()[&OpCode::CreateSession],
             before,

@@ -312,7 +312,11 @@ async fn the_rest_of_the_connect_string_is_tried_before_a_short_lease_ends() {
         simulation.partition(&process, 1);
         simulation.partition(&process, 2);
         reconnected_in_simulation(&client, &process).await;
-        assert_eq!(client.health().server.as_deref(), Some("zk3:2181"), "{seed}");
+        assert_eq!(
+            client.health().server.as_deref(),
+            Some("zk3:2181"),
+            "{seed}"
+        );
         assert!(client.session().await.unwrap().is_same(&session), "{seed}");
         assert!(session.is_valid(), "{seed}");
     }
