@@ -441,7 +441,7 @@ async fn connections_that_end_without_a_question_too_prove_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn slow_questions_leave_the_session_a_lease() {
-    let latency = Duration::from_millis(400);
+    let latency = Duration::from_millis(500);
     let simulation = Simulation::builder()
         .dialect(Dialect::ClickHouseKeeper26_9)
         .latency(latency..=latency)
@@ -449,9 +449,11 @@ async fn slow_questions_leave_the_session_a_lease() {
     let started = tokio::time::Instant::now();
     let client = CuratorClient::builder(simulation.connect_string())
         .session_timeout(Duration::from_secs(20))
-        .connection_timeout(Duration::from_secs(30));
+        .connection_timeout(Duration::from_secs(40));
     let client = client.connect().await.unwrap();
-    assert!(started.elapsed() > Duration::from_secs(9));
+    // Without probes, less than a third of the lease would be left.
+    let asked_for = started.elapsed();
+    assert!(asked_for > Duration::from_secs(13), "{asked_for:?}");
     let session = client.session().await.unwrap();
     assert_eq!(session.epoch(), 1);
     tokio::time::sleep(Duration::from_secs(60)).await;
