@@ -448,10 +448,10 @@ async fn slow_questions_leave_the_session_a_lease() {
         .start();
     let started = tokio::time::Instant::now();
     let client = CuratorClient::builder(simulation.connect_string())
-        .session_timeout(Duration::from_secs(20))
+        .session_timeout(Duration::from_secs(16))
         .connection_timeout(Duration::from_secs(40));
     let client = client.connect().await.unwrap();
-    // Without probes, less than a third of the lease would be left.
+    // Without probes, less than a third of the session timeout would be left.
     let asked_for = started.elapsed();
     assert!(asked_for > Duration::from_secs(13), "{asked_for:?}");
     let session = client.session().await.unwrap();
