@@ -28,9 +28,7 @@ pub(super) struct LiveTree {
     changed: Wanted,
     /// Whether the events of the current watch name the changed nodes.
     naming: Naming,
-    /// Whether everything is read once more in this state, because of events that may have named
-    /// the wrong nodes.
-    reads_all_again: bool,
+    full_read: FullRead,
     batches: Batches,
     limits: Limits,
     resync_every: Option<Duration>,
@@ -48,7 +46,7 @@ pub(super) struct LiveTree {
 /// ```
 ///
 /// When the connection of the watch ends, each state is followed by `Unwatched`. If the events of the
-/// watch name the [wrong nodes](Naming::Wrong), the changes are all nodes.
+/// watch name the [wrong nodes](Naming::is_wrong), the changes are all nodes.
 #[derive(Debug)]
 enum State {
     /// No watch is set: before the first one, and once its connection has ended.
@@ -72,6 +70,17 @@ enum State {
     CatchingUp { call: u64, resync: Resync },
     /// Nothing is being read. What has changed is read next.
     Watching { resync: Resync },
+}
+
+/// Whether a state that reads includes a full read, because of events that may have named the wrong
+/// nodes. There is at most one, so that the state ends although the root changes all the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FullRead {
+    None,
+    /// It begins at the end of this round.
+    Wanted,
+    /// It has begun in this state, and covers all events before that.
+    Begun,
 }
 
 /// What the servers, the connection, the clock and the task report to a cache.
@@ -158,7 +167,7 @@ impl LiveTree {
             state: State::default(),
             changed: Wanted::new(),
             naming: Naming::default(),
-            reads_all_again: false,
+            full_read: FullRead::None,
             batches: Batches::new(),
             limits,
             resync_every,
@@ -255,14 +264,18 @@ impl LiveTree {
 
     /// Starts to read everything.
     fn read_all(&mut self, now: Instant) -> Step {
-        self.naming.begin_full_read(now);
-        self.reads_all_again = false;
+        self.begin_full_read(now);
         let mut unread = mem::take(&mut self.state).unread();
         want_all(&mut unread, &self.tree);
         self.state = State::ReadingAll {
             reads: Reads::new(unread),
         };
         Step::Read
+    }
+
+    fn begin_full_read(&mut self, now: Instant) {
+        self.naming.begin_full_read(now);
+        self.full_read = FullRead::Begun;
     }
 
     /// Starts to read what has changed.
@@ -273,6 +286,7 @@ impl LiveTree {
         calls: Calls,
         now: Instant,
     ) -> Step {
+        self.full_read = FullRead::None;
         self.state = State::ReadingChanges {
             reads: self.reads_of_changes(now),
             catching_up,
@@ -296,7 +310,7 @@ impl LiveTree {
             }
         }
         if self.naming.is_full_read_due(now) {
-            self.naming.begin_full_read(now);
+            self.begin_full_read(now);
             want_all(&mut unsent, &self.tree);
         }
         Reads::new(unsent)
@@ -375,7 +389,14 @@ impl LiveTree {
         if has_read_root {
             let root = self.tree.nodes.get(self.tree.root());
             let stat = root.and_then(Option::as_ref).map(CachedNode::stat);
-            self.reads_all_again |= self.naming.answered(stat, now) != Verdict::Consistent;
+            match self.naming.answered(stat) {
+                Verdict::Consistent | Verdict::Unsettled => {}
+                // After the pause: the full read in progress covers all events before it.
+                Verdict::Unchecked if self.full_read == FullRead::Begun => {
+                    self.naming.want_full_read();
+                }
+                Verdict::Unchecked | Verdict::Wrong => self.full_read = FullRead::Wanted,
+            }
         }
         match self.too_large(found, FACTOR_DURING_READS) {
             Some(error) => Step::End(error),
@@ -407,12 +428,16 @@ impl LiveTree {
             return Step::Read;
         }
         let found = reads.found();
-        if mem::take(&mut self.reads_all_again) {
+        if self.full_read == FullRead::Wanted {
             reads.want_all(&self.tree);
+            self.full_read = FullRead::Begun;
+            self.naming.begin_full_read(now);
         }
         let is_next_round = reads.next_round();
-        let is_complete =
-            !is_next_round && self.changed.is_empty() && !self.naming.may_miss_changes();
+        let has_missed = !self.changed.is_empty() || self.naming.may_miss_changes();
+        // If each event leads to a full read, a busy tree never comes to rest.
+        let is_full = self.naming.is_wrong() && self.naming.is_reading_all();
+        let is_complete = !is_next_round && (is_full || !has_missed);
         let factor = if is_complete { 1 } else { FACTOR_DURING_READS };
         if let Some(error) = self.too_large(found, factor) {
             return Step::End(error);
@@ -421,11 +446,26 @@ impl LiveTree {
             return Step::Continue;
         }
         let (caught_up, resync) = match self.state {
-            State::ReadingAll { .. }
-                if !self.changed.is_empty() || self.naming.may_miss_changes() =>
-            {
+            State::ReadingAll { .. } if has_missed => {
                 let reads = self.reads_of_changes(now);
                 self.state = State::ReadingMissed { reads };
+                return Step::Continue;
+            }
+            // An event of a change before the call may have been meant for another node. The root
+            // is read again: the event that hides it has named the root.
+            State::ReadingChanges {
+                catching_up: catching_up @ Some(_),
+                resync,
+                ..
+            } if self.full_read == FullRead::None
+                && self.naming.is_unsettled()
+                && self.changed.contains_key(self.tree.root()) =>
+            {
+                self.state = State::ReadingChanges {
+                    reads: self.reads_of_changes(now),
+                    catching_up,
+                    resync,
+                };
                 return Step::Continue;
             }
             State::ReadingChanges {
@@ -437,8 +477,13 @@ impl LiveTree {
             // which may take longer than the interval.
             _ => (None, Resync::every(self.resync_every, calls, now)),
         };
+        let was_full = self.naming.is_reading_all();
         self.naming.end_reads(now);
         self.state = State::Watching { resync };
+        if self.naming.may_miss_changes() && !was_full && caught_up.is_none() {
+            // The cache is not current again before the full read that follows the pause.
+            return Step::Continue;
+        }
         Step::Current { caught_up }
     }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::Verdict::{Consistent, Unchecked, Wrong};
+use super::Verdict::{Consistent, Unchecked, Unsettled, Wrong};
 use super::*;
 
 fn now() -> Instant {
@@ -48,7 +48,7 @@ fn verdicts(acts: &[Act]) -> Vec<Verdict> {
             Request => naming.requested(),
             Reply(root) => {
                 let stat = root.map(|(czxid, version)| stat(czxid, version));
-                verdicts.push(naming.answered(stat.as_ref(), now()));
+                verdicts.push(naming.answered(stat.as_ref()));
             }
         }
     }
@@ -163,12 +163,12 @@ fn events_that_no_change_of_the_root_explains_are_wrong() {
         (
             "an event may be later than the read, and is counted by the next read",
             &[Request, at(0), Request, DataChanged, at(0), Request, at(1)],
-            &[Consistent; 3],
+            &[Consistent, Unsettled, Consistent],
         ),
         (
             "an event may be later than the read, but the next read does not show it",
             &[Request, at(0), Request, DataChanged, at(0), Request, at(0)],
-            &[Consistent, Consistent, Wrong],
+            &[Consistent, Unsettled, Wrong],
         ),
         (
             "a change of the root hides another one for one read",
@@ -182,7 +182,56 @@ fn events_that_no_change_of_the_root_explains_are_wrong() {
                 Request,
                 at(1),
             ],
-            &[Consistent, Consistent, Wrong],
+            &[Consistent, Unsettled, Wrong],
+        ),
+        (
+            "changes of the root hide another one in each read",
+            &[
+                Request,
+                at(0),
+                DataChanged,
+                Request,
+                DataChanged,
+                at(1),
+                Request,
+                DataChanged,
+                at(2),
+                Request,
+                DataChanged,
+                at(3),
+                Request,
+                DataChanged,
+                at(4),
+                Request,
+                at(4),
+            ],
+            &[
+                Consistent, Unsettled, Unsettled, Unchecked, Unsettled, Unchecked,
+            ],
+        ),
+        (
+            "events that are reported early in each read",
+            &[
+                Request,
+                at(0),
+                Request,
+                DataChanged,
+                at(0),
+                Request,
+                DataChanged,
+                at(1),
+                Request,
+                DataChanged,
+                at(2),
+                Request,
+                at(3),
+                Request,
+                DataChanged,
+                at(4),
+            ],
+            &[
+                Consistent, Unsettled, Unsettled, Unchecked, Unchecked, Consistent,
+            ],
         ),
         (
             "an event during the first read",
@@ -201,7 +250,7 @@ fn events_that_no_change_of_the_root_explains_are_wrong() {
                 Request,
                 at(2),
             ],
-            &[Consistent, Consistent, Unchecked],
+            &[Consistent, Unsettled, Unchecked],
         ),
         (
             "more events during the first read than changes",
@@ -230,10 +279,11 @@ fn after_a_full_read_follows_a_pause_that_is_as_long() {
     let after = |seconds| begin + Duration::from_secs(seconds);
     let mut naming = Naming::default();
     naming.requested();
-    naming.answered(Some(&stat(1, 0)), begin);
+    naming.answered(Some(&stat(1, 0)));
     assert!(!naming.reported(false));
     naming.requested();
-    assert_eq!(naming.answered(Some(&stat(1, 0)), begin), Wrong);
+    assert_eq!(naming.answered(Some(&stat(1, 0))), Wrong);
+    naming.begin_full_read(begin);
     assert!(naming.is_wrong() && !naming.may_miss_changes());
     // An event during the full read leads to another one after the pause.
     assert!(naming.reported(true));
@@ -331,7 +381,7 @@ impl World {
                 }
                 Some(Arrival::Reply(root)) => {
                     self.is_in_flight = false;
-                    self.naming.answered(root.as_ref(), now());
+                    self.naming.answered(root.as_ref());
                 }
                 None => {}
             },
@@ -367,6 +417,23 @@ impl World {
             self.arriving.push_back(Arrival::Event { is_data_change });
         }
     }
+}
+
+#[test]
+fn on_a_correct_server_a_pause_delays_only_a_full_read_that_is_due() {
+    let begin = now();
+    let after = |seconds| begin + Duration::from_secs(seconds);
+    let mut naming = Naming::default();
+    naming.begin_full_read(begin);
+    assert!(naming.is_reading_all());
+    naming.end_reads(after(3));
+    assert!(!naming.is_reading_all());
+    assert_eq!(naming.paused_until(after(3)), None);
+    naming.want_full_read();
+    assert!(naming.may_miss_changes() && !naming.is_wrong());
+    assert_eq!(naming.paused_until(after(3)), Some(after(6)));
+    assert!(!naming.is_full_read_due(after(5)));
+    assert!(naming.is_full_read_due(after(6)));
 }
 
 proptest! {
