@@ -5,7 +5,7 @@ use std::env;
 use crate::{
     clients::Client,
     distribution::PINNED_VERSION,
-    programs::{CLIENT, PAGES, PLAIN_PACKAGES},
+    programs::{CLIENT, DISCOVERY, PAGES, PLAIN_PACKAGES, RECIPES},
     server_kind::{SERVER_VARIABLE, ServerKind},
     targets::{
         CONFORMANCE, INTEROP, JEPSEN, KERBEROS, Needs, PEERS, RELEASES, SERVER, TLS, Target, Tier,
@@ -20,6 +20,8 @@ pub(crate) const OLDEST: &str = "3.6.4";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Server {
     Embedded,
+    /// Embedded servers that remove empty containers as soon as they can.
+    Eager,
     Simulated,
     /// The ZooKeeper that tests find without a setting: the one in `ZOOKEEPER_HOME`, or the pinned
     /// release.
@@ -34,7 +36,8 @@ pub(crate) enum Server {
 pub(crate) type Choice = Vec<(Server, Role)>;
 
 /// The choice if the caller names no servers: embedded servers and the newest release. A run of all
-/// tests adds simulated servers, and older releases unless its tier is [`Tier::Commit`].
+/// tests adds simulated servers, and unless its tier is [`Tier::Commit`], eager servers and older
+/// releases.
 pub(crate) fn default_choice(
     arguments: &[String],
     chosen: Option<ServerKind>,
@@ -52,6 +55,9 @@ pub(crate) fn default_choice(
             ServerKind::Simulated => (Server::Simulated, Role::Simulated),
             ServerKind::Real => (Server::Found, Role::Newest),
         });
+        if kind == ServerKind::Embedded && is_everything && tier != Tier::Commit {
+            choice.push((Server::Eager, Role::Eager));
+        }
         if kind == ServerKind::Real && is_everything && tier != Tier::Commit {
             choice.push((Server::Debian, Role::OlderWithTranscripts));
             choice.push((Server::Release(OLDEST.to_owned()), Role::Older));
@@ -60,7 +66,7 @@ pub(crate) fn default_choice(
     choice
 }
 
-/// Parses `--servers`: `embedded`, `simulated`, `debian` and releases, separated by commas.
+/// Parses `--servers`: `embedded`, `eager`, `simulated`, `debian` and releases, separated by commas.
 ///
 /// # Errors
 ///
@@ -78,12 +84,13 @@ pub(crate) fn named_choice(list: &str, chosen: Option<ServerKind>) -> Result<Cho
 fn server(name: &str) -> Result<(Server, Role), String> {
     match name {
         "embedded" => Ok((Server::Embedded, Role::Embedded)),
+        "eager" => Ok((Server::Eager, Role::Eager)),
         "simulated" => Ok((Server::Simulated, Role::Simulated)),
         "debian" => Ok((Server::Debian, Role::OlderWithTranscripts)),
         PINNED_VERSION => Ok((Server::Release(name.to_owned()), Role::Newest)),
         _ if is_release(name) => Ok((Server::Release(name.to_owned()), Role::Older)),
         _ => Err(format!(
-            "--servers: \"{name}\" is not a server; give `embedded`, `simulated`, `debian` or a release such as {PINNED_VERSION}, \
+            "--servers: \"{name}\" is not a server; give `embedded`, `eager`, `simulated`, `debian` or a release such as {PINNED_VERSION}, \
              with commas between them"
         )),
     }
@@ -142,6 +149,9 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
 pub(crate) enum Role {
     /// Embedded servers: all tests that need no real server.
     Embedded,
+    /// Embedded servers that remove empty containers as soon as they can: the target `server` of the
+    /// packages whose recipes create containers.
+    Eager,
     /// Simulated servers: the conformance tests, and the client's tests, on its own
     /// transport.
     Simulated,
@@ -177,6 +187,10 @@ pub(crate) fn tests(
                 _ => true,
             };
             (runs && is_included).then_some(ALL)
+        }
+        Role::Eager => {
+            let has_recipes = [RECIPES, DISCOVERY].contains(&package);
+            (tier != Tier::Commit && has_recipes && target.name == SERVER).then_some(ALL)
         }
         Role::Simulated => {
             let is_client = package == CLIENT && target.name == SERVER;
@@ -327,8 +341,9 @@ mod tests {
             [embedded.clone(), newest.clone(), simulated.clone()]
         );
         for tier in [Tier::Landing, Tier::Nightly] {
+            let eager = (Server::Eager, Role::Eager);
             let expected = [
-                &[embedded.clone(), newest.clone()],
+                &[embedded.clone(), eager.clone(), newest.clone()],
                 &older[..],
                 std::slice::from_ref(&simulated),
             ]
@@ -336,7 +351,7 @@ mod tests {
             assert_eq!(default_choice(&[], None, tier), expected);
             assert_eq!(
                 default_choice(&[], Some(ServerKind::Embedded), tier),
-                std::slice::from_ref(&embedded)
+                [embedded.clone(), eager]
             );
             assert_eq!(
                 default_choice(&["x".to_owned()], None, tier),
@@ -464,6 +479,18 @@ mod tests {
             tests(Tier::Nightly, Role::Older, "x", server, true, true),
             Some(&[][..])
         );
+    }
+
+    #[test]
+    fn from_a_landing_on_eager_servers_run_the_tests_of_the_recipes() {
+        let server = named(SERVER).unwrap();
+        for tier in [Tier::Commit, Tier::Landing, Tier::Nightly] {
+            for package in [RECIPES, DISCOVERY, CLIENT] {
+                let runs = tests(tier, Role::Eager, package, server, true, true).is_some();
+                assert_eq!(runs, tier != Tier::Commit && package != CLIENT, "{package}");
+            }
+            assert_eq!(targets(tier, Role::Eager), [""; 0]);
+        }
     }
 
     #[test]

@@ -28,16 +28,22 @@ pub(crate) struct Program {
 /// The package of the client.
 pub(crate) const CLIENT: &str = "curator-client";
 
+/// The package of the recipes.
+pub(crate) const RECIPES: &str = "curator-recipes";
+
+/// The package of service discovery.
+pub(crate) const DISCOVERY: &str = "curator-discovery";
+
 /// The package that compiles the code on the pages.
 pub(crate) const PAGES: &str = "curator-pages";
 
 /// The packages whose tests run before each commit: no fault tester, no bench and no examples.
 pub(crate) const PLAIN_PACKAGES: [&str; 10] = [
     CLIENT,
-    "curator-discovery",
+    DISCOVERY,
     PAGES,
     "curator-protocol",
-    "curator-recipes",
+    RECIPES,
     "curator-results",
     "curator-simulation",
     "curator-test",

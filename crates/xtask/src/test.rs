@@ -23,6 +23,12 @@ const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
 /// The variable that selects the transport of the tests' clients.
 const TRANSPORT_VARIABLE: &str = "CURATOR_TEST_TRANSPORT";
 
+/// The variable that selects the servers whose protocol embedded servers speak.
+const DIALECT_VARIABLE: &str = "CURATOR_TEST_DIALECT";
+
+/// The value of [`DIALECT_VARIABLE`] for servers that remove empty containers as soon as they can.
+const EAGER: &str = "zookeeper-3.10-eager";
+
 /// The value of [`TRANSPORT_VARIABLE`] for the client's own transport.
 const NATIVE: &str = "native";
 
@@ -203,6 +209,12 @@ impl ServerRun {
                 home: None,
                 role,
             }),
+            Server::Eager => Ok(Self {
+                title: EAGER.to_owned(),
+                kind: ServerKind::Embedded,
+                home: None,
+                role,
+            }),
             Server::Simulated => Ok(Self {
                 title: "simulated".to_owned(),
                 kind: ServerKind::Simulated,
@@ -246,6 +258,9 @@ impl ServerRun {
     fn set(&self, command: &mut Command) {
         command.env(SERVER_VARIABLE, self.kind.name());
         command.envs(self.home.as_deref().map(|home| (HOME_VARIABLE, home)));
+        if self.role == Role::Eager {
+            command.env(DIALECT_VARIABLE, EAGER);
+        }
         if env::var_os(THREADS_VARIABLE).is_none() {
             let cores = thread::available_parallelism().map_or(1, NonZero::get);
             command.env(
@@ -362,7 +377,7 @@ fn rows(tier: Tier, server_runs: &[ServerRun], outcomes: Vec<Outcome>) -> Vec<Ru
             let is_of_all_packages = match server_run.role {
                 Role::Embedded | Role::Newest => tier != Tier::Landing,
                 Role::Older | Role::OlderWithTranscripts => true,
-                Role::Simulated => false,
+                Role::Simulated | Role::Eager => false,
             };
             row(
                 &server_run.title,

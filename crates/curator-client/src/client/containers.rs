@@ -1,8 +1,9 @@
 //! Creates missing parents as containers: together with their nodes, or alone.
 //!
-//! The server removes a container when its last child is gone, but it never removes a container
-//! that has had no child. So the containers of a node are created in the node's transaction: after
-//! a drop or a lost reply, either all of them exist or none.
+//! The server removes a container when its last child is gone. It removes a container that has had
+//! no child never (before ZooKeeper 3.10), or only after minutes. So the containers of a node are
+//! created in the node's transaction: after a drop or a lost reply, either all of them exist or
+//! none.
 //!
 //! On a server without containers, the parents are persistent nodes, which stay.
 
@@ -32,8 +33,9 @@ impl CuratorClient {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, some of the containers may have been created. The server removes
-    /// empty containers only after they have had a child; so to create a node with its parents, use
+    /// If the future is dropped, some of the containers may have been created. Servers before
+    /// ZooKeeper 3.10 never remove containers that have had no child, later ones after five minutes
+    /// by default (ZOOKEEPER-4915); so to create a node with its parents, use
     /// [`CreateBuilder::creating_parent_containers`](super::CreateBuilder::creating_parent_containers).
     pub async fn ensure_containers(&self, session: &Session, dir: &ZPath) -> Result<()> {
         ensure_containers(session, dir, &self.inner.acls).await

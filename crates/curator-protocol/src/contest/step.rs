@@ -73,7 +73,8 @@ pub enum Request {
     /// Create our node: ephemeral and sequential.
     Create,
     /// Like `Create`, but also create the missing directories, in the same transaction: the server
-    /// never removes a directory that is created alone and never gets a child.
+    /// removes a directory that is created alone and never gets a child only after minutes (since
+    /// ZooKeeper 3.10), or never.
     CreateWithParents,
     /// Make the connected server catch up with the leader.
     Sync,

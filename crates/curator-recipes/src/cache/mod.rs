@@ -99,9 +99,15 @@ type Result<T> = std::result::Result<T, CacheError>;
 /// [reads everything after each event](Self::reads_all_after_events): its requests grow with the
 /// number of nodes, even if only one changes. After each full read it pauses for at least as long
 /// as the read took, and then reads all changes since in one more full read. So it is up to two
-/// full reads and a pause behind, although its state is current. The comparison needs no
-/// additional request; on ZooKeeper, everything is read once more if an event of the root arrives
-/// during the first read of the root.
+/// full reads and a pause behind, although its state is current.
+///
+/// The comparison needs no additional request, and no event before the first one. So until the
+/// first event shows it, the cache is current as on ZooKeeper; from then on, for up to three reads
+/// of the root and a full read, it is current without the change. [`caught_up`](Self::caught_up)
+/// waits for these reads. If the root itself changes during each read of it, its events can hide
+/// others, on any server: then everything is read after every third read of the root, with the same
+/// pauses. On ZooKeeper, everything is read once more if an event of the root arrives during the
+/// first read of the root.
 ///
 /// Clones are handles to one cache. It ends with [`close`](Self::close), with the client, or when
 /// its last handle, receiver and stream is dropped.

@@ -7,7 +7,7 @@ use curator_recipes::{Error, InterProcessSemaphoreMutex, LossReason, client};
 use curator_test::OpCode;
 
 use crate::support::{
-    Row, acquiring, arc, behind_proxy_with, client as connected, mutex, nothing_left, path,
+    Row, acquiring, arc, behind_proxy_with, client as connected, keep, mutex, nothing_left, path,
     queue_of, requests_of, soon,
 };
 
@@ -62,6 +62,12 @@ async fn the_retry_policy_ends_an_acquire_whose_create_always_fails() {
     let (proxy, client) = behind_proxy_with(|builder| builder.retry_policy(few)).await;
     let [path, leases] = [path("never-created"), path("never-taken")];
     let semaphore_mutex = InterProcessSemaphoreMutex::new(&client, &leases).unwrap();
+    let dirs = [
+        path.clone(),
+        format!("{leases}/locks"),
+        format!("{leases}/leases"),
+    ];
+    keep(&client, &dirs).await;
     // A resumed session starts with a transaction, so only every second transaction takes a lease.
     for (lock, create, every, most) in [
         (arc(mutex(&client, &path)), OpCode::Create2, 1, 5),
@@ -79,11 +85,7 @@ async fn the_retry_policy_ends_an_acquire_whose_create_always_fails() {
         assert!(sent <= most, "{sent} times {create:?}");
         proxy.disarm();
     }
-    nothing_left(
-        &client,
-        &[path, format!("{leases}/locks"), format!("{leases}/leases")],
-    )
-    .await;
+    nothing_left(&client, &dirs).await;
 }
 
 /// In a test that pauses tokio's clock, the locks use real time.

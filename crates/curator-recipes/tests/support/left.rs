@@ -1,14 +1,35 @@
-//! Checks that no nodes and no pending deletes are left behind.
+//! Checks that no nodes and no pending deletes are left behind, and keeps directories that a server
+//! would remove.
 
 use curator_recipes::client::CuratorClient;
 
 use super::{children, mutex, soon, until};
 
-/// Waits until the client's janitor is idle, and these directories are empty.
+/// The name of a child that is no contender.
+const KEPT: &str = "kept";
+
+/// Creates the directories, with a child that keeps a server from removing them when no contender is
+/// there. For tests of the requests that locks send while their directories exist: some servers
+/// remove an empty directory at once.
+pub(crate) async fn keep(client: &CuratorClient, dirs: &[impl AsRef<str>]) {
+    let creating = dirs.iter().map(async |dir| {
+        let create = client.create().creating_parent_containers();
+        let child = format!("{}/{KEPT}", dir.as_ref());
+        create.for_path(child, "").await.unwrap();
+    });
+    futures_util::future::join_all(creating).await;
+}
+
+/// Waits until the client's janitor is idle, and these directories are empty, but for the child that
+/// [`keep`] creates.
 pub(crate) async fn nothing_left(client: &CuratorClient, dirs: &[impl AsRef<str>]) {
     soon(client.janitor().idle()).await;
     for dir in dirs {
-        until(async || children(client, dir.as_ref()).await.is_empty()).await;
+        until(async || {
+            let names = children(client, dir.as_ref()).await;
+            names.iter().all(|name| name == KEPT)
+        })
+        .await;
     }
 }
 

@@ -125,12 +125,13 @@ impl EmbeddedServerBuilder {
         self
     }
 
-    /// How long the server keeps a container that never had a child: ZooKeeper's
-    /// `znode.container.maxNeverUsedIntervalMs`. It is removed at the next
-    /// [check](Self::container_check_interval) after this time. Defaults to forever, and to five
-    /// minutes for [`Dialect::ZooKeeper3_10`] (ZOOKEEPER-4915).
+    /// How long after the last write of its data the server keeps a container that never had a
+    /// child: ZooKeeper's `znode.container.maxNeverUsedIntervalMs`. It is removed at the next
+    /// [check](Self::container_check_interval) after this time; never if the time is zero. Defaults
+    /// to never, and to five minutes for [`Dialect::ZooKeeper3_10`] (ZOOKEEPER-4915).
     pub fn unused_container_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.protocol.unused_container_timeout = Some(timeout);
+        self.settings.protocol.unused_container_timeout =
+            Some(timeout).filter(|timeout| !timeout.is_zero());
         self
     }
 

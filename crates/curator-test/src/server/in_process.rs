@@ -201,10 +201,8 @@ impl EmbeddedSettings {
                     Some(Duration::from_millis(number::<u32>(key, value)?.into()));
             }
             "znode.container.maxNeverUsedIntervalMs" => {
-                let interval = number::<u32>(key, value)?;
-                // ZooKeeper never removes such containers if it is 0.
                 self.unused_container =
-                    (interval > 0).then(|| Duration::from_millis(interval.into()));
+                    Some(Duration::from_millis(number::<u32>(key, value)?.into()));
             }
             "zookeeper.nio.sessionlessCnxnTimeout" => {
                 self.sessionless = Some(Duration::from_millis(number::<u32>(key, value)?.into()));

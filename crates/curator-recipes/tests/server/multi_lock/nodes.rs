@@ -8,7 +8,7 @@ use curator_test::OpCode;
 
 use super::{assert_holds_all, multi, one_by_one, paths, queues_of};
 use crate::support::{
-    FAULTS, Row, arc, behind_proxy_with, children, client, free, mutex, soon, spawn_acquire,
+    FAULTS, Row, arc, behind_proxy_with, children, client, free, keep, mutex, soon, spawn_acquire,
     still_waits, until,
 };
 use crate::transactions::assert_lost;
@@ -160,6 +160,8 @@ async fn a_release_reports_a_known_loss_despite_a_lost_reply() {
         behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(300))).await;
     let admin = self::client().await;
     let paths = paths::<3>("known-loss");
+    // Otherwise the armed fault would meet the transaction that creates a directory.
+    keep(&admin, &paths).await;
     for (_, fault) in FAULTS {
         let guard = multi(&client, &paths).acquire().await.unwrap();
         let node = nodes(&guard).remove(1);

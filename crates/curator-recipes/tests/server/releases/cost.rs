@@ -14,7 +14,7 @@ use curator_test::{FaultProxy, OpCode, TestingServer};
 use crate::costs::TABLES;
 use crate::support::subjects::{Kind, Lock};
 use crate::support::{
-    acquiring, behind_proxy, client, connect, mutex, path, queue_of, requests_of, soon, until,
+    acquiring, behind_proxy, client, connect, keep, mutex, path, queue_of, requests_of, soon, until,
     without_probes,
 };
 
@@ -79,10 +79,14 @@ pub(crate) async fn stated((table, operation): Row) -> Cost {
 const FREE: Row = ("mutex", "acquire, when it is free");
 const RELEASE: Row = ("mutex", "release");
 
+/// The directories of a lock, and a function that makes the lock.
+type Subject<F> = (Vec<String>, F);
+
 /// Acquires and releases while the directories exist. Compares the costs of the acquire, of the
 /// release, and of both with these rows.
-async fn check_cycle(rows: [Row; 3], lock: impl FnOnce(&CuratorClient) -> Lock) {
+async fn check_cycle(rows: [Row; 3], (dirs, lock): Subject<impl FnOnce(&CuratorClient) -> Lock>) {
     let (proxy, client) = counted().await;
+    keep(&client, &dirs).await;
     let lock = lock(&client);
     lock.acquire().await.unwrap().release().await.unwrap();
     proxy.reset_counts();
@@ -116,12 +120,20 @@ async fn check_cycles() {
         ("cycles", "multi-lock of three paths (ours: of any number)"),
     ];
     let mutex = [FREE, RELEASE, ("cycles", "mutex")];
-    let of_path = |kind: Kind| move |client: &CuratorClient| kind.lock(client, &path("cycle"));
+    let of_path = |kind: Kind| {
+        let path = path("cycle");
+        let dirs = kind.dirs(&path);
+        (dirs, move |client: &CuratorClient| kind.lock(client, &path))
+    };
     let of_paths = |number| {
-        move |client: &CuratorClient| {
-            let paths = (0..number).map(|_| path("cycle"));
-            Lock::Exclusive(Arc::new(InterProcessMultiLock::new(client, paths).unwrap()))
-        }
+        let paths: Vec<_> = (0..number).map(|_| path("cycle")).collect();
+        let lock = {
+            let paths = paths.clone();
+            move |client: &CuratorClient| {
+                Lock::Exclusive(Arc::new(InterProcessMultiLock::new(client, paths).unwrap()))
+            }
+        };
+        (paths, lock)
     };
     tokio::join!(
         check_cycle(mutex, of_path(Kind::Mutex)),

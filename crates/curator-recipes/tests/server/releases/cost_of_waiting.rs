@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 
 use crate::releases::cost::{counted, spent, stated};
 use crate::support::{
-    arc, client, mutex, path, queue_of, soon, spawn_acquire, until, without_probes,
+    arc, client, keep, mutex, path, queue_of, soon, spawn_acquire, until, without_probes,
 };
 
 fn counts<const N: usize>(requests: [(OpCode, u64); N]) -> BTreeMap<OpCode, u64> {
@@ -25,7 +25,9 @@ async fn acquiring_many_leases_costs_as_much_as_one_with_a_shared_count() {
     let path = path("leases");
     let count = SharedCount::new(&client, count, 3).unwrap();
     let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, &path, count).unwrap();
-    // The directories and the count are created once.
+    let dirs = ["locks", "leases"].map(|name| format!("{path}/{name}"));
+    keep(&client, &dirs).await;
+    // The count is created once.
     semaphore.acquire().await.unwrap().release().await.unwrap();
     for quantity in [1, 3] {
         proxy.reset_counts();
@@ -49,7 +51,13 @@ async fn acquiring_many_leases_costs_as_much_as_one_with_a_shared_count() {
 async fn the_first_waiter_for_leases_lists_and_takes_when_a_lease_is_released() {
     let (proxy, client) = counted().await;
     let path = path("lease");
-    let holders = InterProcessSemaphoreV2::new(&self::client().await, &path, 1).unwrap();
+    let others = self::client().await;
+    keep(
+        &others,
+        &["locks", "leases"].map(|name| format!("{path}/{name}")),
+    )
+    .await;
+    let holders = InterProcessSemaphoreV2::new(&others, &path, 1).unwrap();
     let held = holders.acquire().await.unwrap();
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 1).unwrap();
     let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });

@@ -96,13 +96,14 @@ impl Node {
         stat
     }
 
-    /// Whether the server may remove the node now: an empty container that has had children, or that
-    /// is older than `unused`; or an expired TTL node.
+    /// Whether the server may remove the node now: an empty container that has had children, or whose
+    /// data is older than `unused`; or an expired TTL node. ZooKeeper's `ContainerManager` counts
+    /// both times from the `mtime`.
     pub(crate) fn is_removable(&self, now: i64, unused: Option<i64>) -> bool {
         let over = match self.lifetime {
             Lifetime::Persistent | Lifetime::Ephemeral(_) => false,
             Lifetime::Container => {
-                let age = now.saturating_sub(self.state.ctime);
+                let age = now.saturating_sub(self.state.mtime);
                 self.state.creates > 0 || unused.is_some_and(|unused| age > unused)
             }
             Lifetime::Ttl(ttl) => now.saturating_sub(self.state.mtime) > ttl,

@@ -12,7 +12,7 @@ use curator_test::TestingServer;
 
 use super::stage::Stage;
 use super::subjects::Kind;
-use crate::support::{LONG_SESSION, Row, builder, nothing_left, soon, until};
+use crate::support::{LONG_SESSION, Row, builder, keep, nothing_left, soon, until};
 
 /// The ACLs of the nodes of a client that has all permissions on them. The fields are the
 /// permissions of other clients.
@@ -143,6 +143,7 @@ pub(super) async fn a_contender_that_may_not_create_gets_an_error_and_the_holder
     for acls in [closed, read_only] {
         let _row = Row::of(acls);
         let stage = owned(kind, "no-entry", acls).await;
+        keep(&stage.admin, &stage.kind.dirs(&stage.path)).await;
         let stranger = stage.client().await;
         let guard = stage.blocker().acquire().await.unwrap();
         let before = stage.nodes().await;

@@ -162,6 +162,33 @@ fn a_container_that_never_had_a_child_is_removed_after_its_time() {
 }
 
 #[test]
+fn a_write_of_its_data_delays_the_removal_of_an_unused_container() {
+    let mut server = Server::new(Dialect::ZooKeeper3_10);
+    let id = server.connect();
+    server.ask(
+        id,
+        &Write::CreateContainer {
+            node: node("/c", 4),
+        },
+    );
+    server.pass(240_000);
+    let id = server.connect();
+    let write = Write::SetData {
+        path: "/c".to_owned(),
+        data: Some(Vec::new()),
+        version: -1,
+    };
+    let replies = server.ask(id, &write);
+    assert!(matches!(replies[..], [Sent::Reply(0, _)]), "{replies:?}");
+    server.pass(480_000);
+    let id = server.connect();
+    assert!(server.stat(id, "/c").is_some());
+    server.pass(600_000);
+    let id = server.connect();
+    assert!(server.stat(id, "/c").is_none());
+}
+
+#[test]
 fn the_system_nodes_are_those_of_the_server() {
     let mut zookeeper = Server::new(ZOOKEEPER);
     let id = zookeeper.connect();
