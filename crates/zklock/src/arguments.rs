@@ -45,7 +45,9 @@ pub(crate) enum Action {
     /// Take a lock away from its holder, by deleting the holder's node; does not stop the holder
     Break(Break),
     /// Check the servers, the network, the permissions and this machine, and print what is wrong
-    #[command(after_help = "Exit code: 0 if nothing is wrong, 1 otherwise.")]
+    #[command(
+        after_help = "Exit code: 0 if nothing is wrong, 1 otherwise. With --certify: 0 if there is no fault, 1 if there is one or if nodes remain, 123 if there is no connection or the servers refuse to create the first node, 125 if an option is invalid."
+    )]
     Doctor {
         /// The node below which the locks are; the doctor creates and deletes a node below it
         #[arg(long, value_name = "PATH", default_value = "/")]

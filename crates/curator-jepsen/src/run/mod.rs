@@ -80,6 +80,17 @@ async fn conduct(options: &Options, directory: &Path) -> anyhow::Result<Report> 
         !(replaces_servers && isolates_servers),
         "reconfig cannot be combined with all, isolate-follower and isolate-leader"
     );
+    let restarts_clients = [Nemesis::KillClient, Nemesis::ClockRate]
+        .iter()
+        .any(|nemesis| options.nemeses.contains(&Choice::One(*nemesis)));
+    ensure!(
+        !(replaces_servers && restarts_clients),
+        "reconfig cannot be combined with kill-client and clock-rate: a client that starts again knows only the first members"
+    );
+    ensure!(
+        !replaces_servers || cast.peers.is_empty(),
+        "reconfig cannot be combined with --peers: not all of them follow the ensemble"
+    );
     let scene = Scene::start(cast, directory, replaces_servers).await?;
     let about = about::about(options, versions, &scene).await;
     let began = Instant::now();

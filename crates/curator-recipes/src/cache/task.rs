@@ -199,7 +199,8 @@ struct CacheTask {
     failures: FailureLog,
     /// Whether events of the current watch have named the wrong nodes. For the handles.
     has_wrong_names: Arc<AtomicBool>,
-    /// The servers of which a warning was logged. Each is in the client's connect string.
+    /// The servers of which a warning was logged. Each is in the client's connect
+    /// string, or a member of the ensemble that the client follows.
     servers_with_wrong_names: BTreeSet<String>,
 }
 

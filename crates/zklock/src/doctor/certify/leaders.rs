@@ -11,8 +11,8 @@ use super::verdict::{Checked, Problem, Verdict, expect};
 /// The checks of leadership, in the order of the output.
 pub(super) fn checks<'a>() -> Vec<Check<'a>> {
     vec![
-        Check::new("LeaderLatch", latch),
-        Check::new("LeaderSelector", selector),
+        Check::of_hold("LeaderLatch", latch),
+        Check::of_hold("LeaderSelector", selector),
         Check::new("LeaderObserver", observer),
     ]
 }

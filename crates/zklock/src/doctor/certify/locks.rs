@@ -16,13 +16,13 @@ use super::verdict::{Checked, Problem, Verdict, expect};
 /// The checks of locks, in the order of the output.
 pub(super) fn checks<'a>() -> Vec<Check<'a>> {
     vec![
-        Check::new("InterProcessMutex", mutex),
-        Check::new("InterProcessSemaphoreMutex", semaphore_mutex),
-        Check::new("InterProcessReadWriteLock", read_write),
-        Check::new("InterProcessMultiLock", multi_lock),
-        Check::new("InterProcessMultiLock::of", multi_lock_of),
-        Check::new("InterProcessSemaphoreV2", semaphore),
-        Check::new(
+        Check::of_hold("InterProcessMutex", mutex),
+        Check::of_hold("InterProcessSemaphoreMutex", semaphore_mutex),
+        Check::of_hold("InterProcessReadWriteLock", read_write),
+        Check::of_hold("InterProcessMultiLock", multi_lock),
+        Check::of_hold("InterProcessMultiLock::of", multi_lock_of),
+        Check::of_hold("InterProcessSemaphoreV2", semaphore),
+        Check::of_hold(
             "InterProcessSemaphoreV2::with_shared_count",
             semaphore_with_count,
         ),
@@ -131,7 +131,8 @@ const TRIES: usize = 3;
 
 /// Tries, and tries again after an error that a retry can help, because the library does not retry a
 /// try. Servers of ZooKeeper close the connection after the first request that they do not know,
-/// which breaks this try, and perhaps the next one. The client then does without that request.
+/// which breaks this try, and perhaps the next one. The client then does without that request. The
+/// check of `multiRead` reports this.
 async fn tried<T, F: Future<Output = Result<T, Error>>>(
     client: &CuratorClient,
     attempt: impl Fn() -> F,

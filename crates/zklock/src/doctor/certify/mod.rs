@@ -35,6 +35,8 @@ use crate::signals::Signals;
 
 /// How long the creation of the node for all checks may take, and its removal.
 const NODE: Duration = Duration::from_secs(3);
+/// How long the first connection may take, and the search for the node below which the checks run.
+const BEGIN: Duration = Duration::from_secs(8);
 
 /// Prints a line for each operation and each recipe. Returns the exit code: 1 if there is a fault,
 /// or if nodes remain.
@@ -68,13 +70,14 @@ pub(crate) async fn certify(root: &str, connection: &Connection) -> Result<u8, F
     let mut verdicts = pin!(run.verdicts(&checks));
     let ended = signals.unless_deadly(&mut verdicts).await;
     let signal = ended.as_ref().err().copied();
-    let verdicts = match ended {
+    let mut verdicts = match ended {
         Ok(verdicts) => verdicts,
         Err(_) => {
             run.stop();
             verdicts.await
         }
     };
+    limit_holds(&checks, &mut verdicts);
     let removed = remove(&client, &path).await;
     let _ = client.close().await;
     let Some(status) = signal else {
@@ -87,16 +90,46 @@ pub(crate) async fn certify(root: &str, connection: &Connection) -> Result<u8, F
     Ok(code(status))
 }
 
+/// Adds the limitation of the check of a resume to the recipes whose hold ends with the session.
+fn limit_holds(checks: &[&Check<'_>], verdicts: &mut [Verdict]) {
+    let ends = Verdict::WorksBut(resume::SESSION_ENDS.to_owned());
+    if !verdicts.contains(&ends) {
+        return;
+    }
+    for (check, verdict) in checks.iter().zip(verdicts) {
+        if check.is_hold && *verdict == Verdict::Works {
+            *verdict = Verdict::WorksBut("a broken connection loses it".to_owned());
+        }
+    }
+}
+
 /// Connects. Returns the path of the node for all checks.
 async fn begin(settings: &Settings, root: &str) -> Result<(CuratorClient, String), Failure> {
     step(format_args!("connecting to {}", settings.connect));
-    let client = builder(settings, &settings.connect)?.connect().await?;
-    let root = nearest(&client, root).await;
+    let connecting = builder(settings, &settings.connect)?.connect();
+    let beginning = async {
+        let client = connecting.await?;
+        let root = nearest(&client, root).await;
+        Ok::<_, Failure>((client, root))
+    };
+    let begun = tokio::time::timeout(BEGIN, beginning).await;
+    let (client, root) = begun.map_err(|_| {
+        let why = format!(
+            "no reply within {}s; check that the servers run, and try `zklock doctor`",
+            BEGIN.as_secs()
+        );
+        Failure::new(Code::NoConnection, why)
+    })??;
     let since = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
     let process = std::process::id();
-    let path = format!("{root}/zklock-certify-{process}-{}", since.as_millis());
+    // Processes in different containers can have the same id at the same time.
+    let random = fastrand::u32(..);
+    let path = format!(
+        "{root}/zklock-certify-{process}-{}-{random:08x}",
+        since.as_millis()
+    );
     step(format_args!("all checks run below {path}"));
     Ok((client, path))
 }
@@ -104,22 +137,23 @@ async fn begin(settings: &Settings, root: &str) -> Result<(CuratorClient, String
 /// Creates the node for all checks. No signal interrupts this, so that the node is not left behind.
 async fn create(client: &CuratorClient, path: &str) -> Result<(), Failure> {
     let created = tokio::time::timeout(NODE, client.create().for_path(path, "")).await;
-    let (error, remedy) = match created {
-        Ok(Err(error @ ClientError::NoAuth { .. })) => {
-            (error, "give this client CREATE, or name another --root")
-        }
-        Ok(Err(error @ ClientError::NoNode { .. })) => (
-            error,
-            "the chroot of the connect string is missing: create it",
+    let failure = match created {
+        // The checks report servers that do not answer.
+        Ok(Ok(_)) | Err(_) => return Ok(()),
+        Ok(Err(error)) if error.is_retryable() => return Ok(()),
+        Ok(Err(error @ ClientError::NoAuth { .. })) => Failure::new(
+            Code::NoConnection,
+            format!("{error}; give this client CREATE, or name another --root"),
         ),
-        // The checks report everything else.
-        _ => return Ok(()),
+        Ok(Err(error @ ClientError::NoNode { .. })) => Failure::new(
+            Code::NoConnection,
+            format!("{error}; the chroot of the connect string is missing: create it"),
+        ),
+        // An invalid --root, or a quota, for example.
+        Ok(Err(error)) => error.into(),
     };
     let _ = client.close().await;
-    Err(Failure::new(
-        Code::NoConnection,
-        format!("{error}; {remedy}"),
-    ))
+    Err(failure)
 }
 
 /// Removes the nodes of all checks. Returns what remains.

@@ -16,6 +16,10 @@ use super::site::{Site, builder};
 use super::verdict::{Checked, Problem, Verdict, expect};
 use crate::settings::Settings;
 
+/// The limitation of servers that answer a resume with another session.
+pub(super) const SESSION_ENDS: &str =
+    "a broken connection ends the session, with its locks and ephemeral nodes";
+
 /// Opens a session through the forwarder, cuts its connection, and waits until the session
 /// continues or ends.
 pub(super) async fn check(site: Site, settings: &Settings) -> Checked {
@@ -66,10 +70,7 @@ async fn cut_once(site: &Site, client: &CuratorClient, cuts: &watch::Sender<()>)
     while let Some(state) = states.next().await {
         match state {
             ConnectionState::Lost => {
-                return Ok(Verdict::WorksBut(
-                    "a broken connection ends the session, with its locks and ephemeral nodes"
-                        .to_owned(),
-                ));
+                return Ok(Verdict::WorksBut(SESSION_ENDS.to_owned()));
             }
             ConnectionState::Reconnected => {
                 let owner = client

@@ -36,6 +36,8 @@ pub(super) struct Site {
 pub(super) struct Check<'a> {
     pub(super) name: &'static str,
     pub(super) run: Box<dyn Fn(Site) -> BoxFuture<'a, Checked> + Send + Sync + 'a>,
+    /// Whether the recipe holds something that ends with the session.
+    pub(super) is_hold: bool,
 }
 
 impl<'a> Check<'a> {
@@ -46,6 +48,18 @@ impl<'a> Check<'a> {
         Self {
             name,
             run: Box::new(move |site| Box::pin(run(site))),
+            is_hold: false,
+        }
+    }
+
+    /// The check of a recipe that holds something until its session ends.
+    pub(super) fn of_hold<F: Future<Output = Checked> + Send + 'a>(
+        name: &'static str,
+        run: impl Fn(Site) -> F + Send + Sync + 'a,
+    ) -> Self {
+        Self {
+            is_hold: true,
+            ..Self::new(name, run)
         }
     }
 }
