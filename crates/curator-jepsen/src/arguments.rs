@@ -75,8 +75,8 @@ pub(crate) struct RunArguments {
     /// determines. `all`: all but `clock-rate` and `reconfig`; in every fourth strike, two nemeses
     /// strike at once. `none`: no nemeses. `mixed`, alone or with names, as in
     /// `kill-leader,cut-client,mixed`: in every strike, two nemeses strike at once, of the named
-    /// ones or of those of `all`; `reconfig` does not go with `all` and the nemeses that isolate
-    /// servers; a nemesis that cannot be mixed with another strikes alone. Next to `all`, `mixed` has no
+    /// ones or of those of `all`; `reconfig` does not go with `all`, `kill-client`, the
+    /// nemeses that isolate servers, and kazoo; a nemesis that cannot be mixed with another strikes alone. Next to `all`, `mixed` has no
     /// effect.
     #[arg(
         long,

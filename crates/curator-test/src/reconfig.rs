@@ -15,6 +15,8 @@ use crate::{
 
 /// The time limit of one request. The reply arrives when the new members have confirmed the change.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// How long the close of the session may take.
+const CLOSE: Duration = Duration::from_secs(1);
 /// The session timeout of the connection. The server clamps it to its limits.
 const SESSION_TIMEOUT_MS: i32 = 30_000;
 /// Matches any version of the configuration.
@@ -39,18 +41,27 @@ pub(crate) enum Answer {
 
 /// Sends a change to a member, and waits until the ensemble has applied or refused it.
 pub(crate) async fn reconfig(address: SocketAddr, change: &Change) -> Result<Answer, Error> {
-    timeout(TIMEOUT, exchange(address, change))
+    let late = |_| Error::timeout(format!("a reply from {address} to {change:?}"), TIMEOUT);
+    let connecting = TcpStream::connect(address);
+    let mut stream = timeout(TIMEOUT, connecting)
         .await
-        .map_err(|_| Error::timeout(format!("a reply from {address} to {change:?}"), TIMEOUT))?
+        .map_err(late)?
+        .map_err(Error::io(format!("connect to {address}")))?;
+    let answer = timeout(TIMEOUT, exchange(&mut stream, change)).await;
+    // Also after a failure. The change is made even if the session ends only at its timeout.
+    let close: Control<&str, &str, &[u8]> = Control::CloseSession {};
+    let closing = async {
+        write(&mut stream, &frame(2, &close)).await?;
+        receive(&mut stream).await
+    };
+    drop(timeout(CLOSE, closing).await);
+    answer.map_err(late)?
 }
 
-async fn exchange(address: SocketAddr, change: &Change) -> Result<Answer, Error> {
-    let mut stream = TcpStream::connect(address)
-        .await
-        .map_err(Error::io(format!("connect to {address}")))?;
+async fn exchange(stream: &mut TcpStream, change: &Change) -> Result<Answer, Error> {
     let connect = ConnectRequest::new(SESSION_TIMEOUT_MS, 0, [0_u8; 16].as_slice());
-    write(&mut stream, &connect.frame()).await?;
-    let granted = receive(&mut stream).await?;
+    write(stream, &connect.frame()).await?;
+    let granted = receive(stream).await?;
     let ConnectResponse {
         read_only: Trailing(is_read_only),
         ..
@@ -72,15 +83,10 @@ async fn exchange(address: SocketAddr, change: &Change) -> Result<Answer, Error>
         new_members: None,
         config: ANY_VERSION,
     };
-    let answer = match answer(&mut stream, 1, &request).await? {
+    Ok(match answer(stream, 1, &request).await? {
         0 => Answer::Done,
         error => Answer::Refused(error),
-    };
-    // The change is made even if the session ends only at its timeout.
-    let close: Control<&str, &str, &[u8]> = Control::CloseSession {};
-    drop(write(&mut stream, &frame(2, &close)).await);
-    drop(receive(&mut stream).await);
-    Ok(answer)
+    })
 }
 
 /// The error code of the reply to a request, 0 if there is none.

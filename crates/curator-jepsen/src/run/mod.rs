@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use clap::ValueEnum;
 use fastrand::Rng;
 use tempfile::TempDir;
@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use self::schedule::Schedule;
 use crate::history::{CACHE, CounterKind, SERVICE};
 use crate::nemesis::{Nemesis, Strike};
+use crate::peer::Peer;
 use crate::report::{self, Final, Report};
 use crate::scene::{SESSION_TIMEOUT, Scene, now};
 use crate::work::Part;
@@ -71,26 +72,7 @@ async fn conduct(options: &Options, directory: &Path) -> anyhow::Result<Report> 
     let cast = &options.cast;
     let versions = versions(&cast.peers);
     let replaces_servers = options.nemeses.contains(&Choice::One(Nemesis::Reconfig));
-    let isolates_servers = options.nemeses.iter().any(|choice| match choice {
-        Choice::All => true,
-        Choice::One(nemesis) => nemesis.isolates_servers(),
-        Choice::Mixed | Choice::None => false,
-    });
-    ensure!(
-        !(replaces_servers && isolates_servers),
-        "reconfig cannot be combined with all, isolate-follower and isolate-leader"
-    );
-    let restarts_clients = [Nemesis::KillClient, Nemesis::ClockRate]
-        .iter()
-        .any(|nemesis| options.nemeses.contains(&Choice::One(*nemesis)));
-    ensure!(
-        !(replaces_servers && restarts_clients),
-        "reconfig cannot be combined with kill-client and clock-rate: a client that starts again knows only the first members"
-    );
-    ensure!(
-        !replaces_servers || cast.peers.is_empty(),
-        "reconfig cannot be combined with --peers: not all of them follow the ensemble"
-    );
+    check_combination(&options.nemeses, &cast.peers)?;
     let scene = Scene::start(cast, directory, replaces_servers).await?;
     let about = about::about(options, versions, &scene).await;
     let began = Instant::now();
@@ -128,6 +110,34 @@ async fn conduct(options: &Options, directory: &Path) -> anyhow::Result<Report> 
     let report = report::check_directory(directory)?;
     println!("\n{}", report.text());
     Ok(report)
+}
+
+/// Refuses what cannot work beside a nemesis that replaces the servers.
+fn check_combination(nemeses: &[Choice], peers: &[Peer]) -> anyhow::Result<()> {
+    if !nemeses.contains(&Choice::One(Nemesis::Reconfig)) {
+        return Ok(());
+    }
+    for choice in nemeses {
+        let problem = match choice {
+            Choice::All => "its nemeses cut servers off from each other, and start clients again",
+            Choice::One(nemesis) if nemesis.isolates_servers() => {
+                "it cuts servers off from each other, which is not possible in such an ensemble"
+            }
+            Choice::One(Nemesis::KillClient | Nemesis::ClockRate) => {
+                "it starts clients again, which then know only the first members"
+            }
+            Choice::One(_) | Choice::Mixed | Choice::None => continue,
+        };
+        bail!("reconfig cannot be combined with {choice}: {problem}");
+    }
+    let unable = peers
+        .iter()
+        .find(|peer| matches!(peer, Peer::Kazoo | Peer::KazooCaches | Peer::KazooCounters));
+    ensure!(
+        unable.is_none(),
+        "reconfig cannot be combined with the peer kazoo, which does not follow the ensemble"
+    );
+    Ok(())
 }
 
 /// Runs one nemesis after the other, until the duration of the run has elapsed.
@@ -209,5 +219,27 @@ impl Directory {
         };
         println!("the files of the run are in {}", kept.display());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_work_beside_reconfig_is_refused() {
+        let reconfig = Choice::One(Nemesis::Reconfig);
+        let refused =
+            |choice: Choice, peers: &[Peer]| check_combination(&[reconfig, choice], peers).is_err();
+        for nemesis in Nemesis::value_variants() {
+            let is_refused = nemesis.isolates_servers()
+                || matches!(nemesis, Nemesis::KillClient | Nemesis::ClockRate);
+            let choice = Choice::One(*nemesis);
+            assert_eq!(refused(choice, &[]), is_refused, "{nemesis}");
+            let alone = check_combination(&[choice, Choice::Mixed], &[Peer::Kazoo]);
+            assert_eq!(alone.is_err(), *nemesis == Nemesis::Reconfig, "{nemesis}");
+        }
+        assert!(refused(Choice::All, &[]));
+        assert!(!refused(Choice::Mixed, &[Peer::Curator]));
     }
 }

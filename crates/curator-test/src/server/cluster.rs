@@ -38,6 +38,9 @@ pub struct TestingCluster {
     members: Vec<TestingServer>,
     /// The places of the members in the ensemble, in the same order.
     places: Vec<Place>,
+    /// The places of members that were removed. Their servers may still run, or start again, so their
+    /// ports stay reserved.
+    left: Vec<Place>,
     /// The proxies between the members, if the cluster is partitionable.
     network: Option<Network>,
     distribution: Distribution,
@@ -201,6 +204,7 @@ impl TestingClusterBuilder {
         let cluster = TestingCluster {
             members: servers,
             places,
+            left: Vec::new(),
             network,
             distribution,
             settings: self.settings,
@@ -353,7 +357,7 @@ impl TestingCluster {
         self.assert_member(index);
         self.change(&Change::Leave(self.places[index].id), Some(index))
             .await?;
-        self.places.remove(index);
+        self.left.push(self.places.remove(index));
         Ok(self.members.remove(index))
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use curator_recipes::client::CuratorClient;
+use curator_recipes::client::{CuratorClient, Transport};
 use curator_recipes::{CacheState, CuratorCache, Lookup};
 use curator_test::{Dialect, EmbeddedServer, FaultProxy, OpCode, Simulation};
 use fastrand::Rng;
@@ -85,6 +85,49 @@ fn a_cache_shows_changes_below_a_root_that_all_events_name_and_logs_this_once() 
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert_eq!(warnings[0].get("server"), proxy.connect_string());
     assert_eq!(warnings[0].get("path"), "/tree");
+}
+
+/// In real time, over both transports: each reports events before a reply in its own way. The events
+/// of the busy roots hide those of the node below them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nested_caches_catch_up_below_busy_roots() {
+    const ROOTS: [&str; 3] = ["/t", "/t/a", "/t/a/a"];
+    for transport in [Transport::default(), Transport::Native] {
+        let server = EmbeddedServer::builder().dialect(DIALECT).start().unwrap();
+        let connecting = builder(&server.connect_string(), LONG_SESSION).transport(transport);
+        let client = connecting.connect().await.unwrap();
+        let other = connect(&server.connect_string()).await;
+        for root in ROOTS {
+            create(&other, root, b"").await;
+        }
+        let caches = ROOTS.map(|root| cache(&client, root));
+        for cache in &caches {
+            soon(cache.ready()).await.unwrap();
+        }
+        for number in 0..50 {
+            let data = number.to_string();
+            let written = other.set_data("/t/a/a", data.clone(), None).await;
+            written.unwrap();
+            let keep_busy = async {
+                for root in ["/t", "/t/a"].into_iter().cycle().take(20) {
+                    other.set_data(root, "", None).await.unwrap();
+                }
+            };
+            let catching_up = caches
+                .iter()
+                .map(async |cache| drop(soon(cache.caught_up()).await.unwrap()));
+            tokio::join!(keep_busy, futures_util::future::join_all(catching_up));
+            for (cache, root) in caches.iter().zip(ROOTS) {
+                let found = cache.get("/t/a/a").unwrap();
+                let shown = found.node().map(|node| node.data().to_vec());
+                assert_eq!(
+                    shown,
+                    Some(data.clone().into_bytes()),
+                    "{transport:?}, {root}"
+                );
+            }
+        }
+    }
 }
 
 /// Runs writers of the nodes below `/tree` for this time.

@@ -14,8 +14,8 @@ use curator_test::{FaultProxy, OpCode, TestingServer};
 use crate::costs::TABLES;
 use crate::support::subjects::{Kind, Lock};
 use crate::support::{
-    acquiring, behind_proxy, client, connect, keep, mutex, path, queue_of, requests_of, soon, until,
-    without_probes,
+    acquiring, behind_proxy, client, connect, keep, mutex, path, queue_of, requests_of, soon,
+    until, without_probes,
 };
 
 /// Requests by kind, and round trips.

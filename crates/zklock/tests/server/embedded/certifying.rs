@@ -73,7 +73,9 @@ async fn a_run_on_servers_that_fall_silent_ends_and_names_the_node_that_remains(
         .await
         .unwrap();
     let nodes = client.get_children("/").await.unwrap();
-    let remains = nodes.iter().find(|name| name.starts_with("zklock-certify-"));
+    let remains = nodes
+        .iter()
+        .find(|name| name.starts_with("zklock-certify-"));
     let line = format!(
         "- /{} was not removed, and remains: delete it",
         remains.unwrap()
