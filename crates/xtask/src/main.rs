@@ -80,8 +80,8 @@ enum Command {
         /// All tests, on all servers
         #[arg(long, conflicts_with = "landing")]
         nightly: bool,
-        /// All tests, or `cargo test <args>`, on these servers: `embedded`, `simulated`, `debian`
-        /// (Debian's package) or releases, as in 3.6.4,debian,3.9.5
+        /// All tests, or `cargo test <args>`, on these servers: `embedded`, `eager` (embedded ones
+        /// that remove empty containers at once), `simulated`, `debian` (Debian's package) or releases, as in 3.6.4,debian,3.9.5
         #[arg(long, value_name = "LIST", conflicts_with_all = ["landing", "nightly"])]
         servers: Option<String>,
         /// Run `cargo test` with these arguments: `-p curator-recipes --test interop curator::`

@@ -447,6 +447,7 @@ impl LiveTree {
         }
         let (caught_up, resync) = match self.state {
             State::ReadingAll { .. } if has_missed => {
+                self.full_read = FullRead::None;
                 let reads = self.reads_of_changes(now);
                 self.state = State::ReadingMissed { reads };
                 return Step::Continue;

@@ -396,6 +396,90 @@ fn a_cache_ends_above_its_limit_and_during_a_read_above_twice_the_limit() {
     }
 }
 
+/// Reads until the cache is current or ends. With `is_busy`, an event that names the root arrives
+/// before each reply.
+fn read_to_the_end(live: &mut LiveTree, server: &Server, is_busy: bool) -> Step {
+    loop {
+        let step = match live.next_request(1_000) {
+            Some(request) => {
+                if is_busy {
+                    live.after(created("/r"));
+                }
+                live.after(Event::Read(Ok(replies(&request, server))))
+            }
+            None => live.after(Event::Ready),
+        };
+        if matches!(step, Step::Current { .. } | Step::End(_)) {
+            return step;
+        }
+    }
+}
+
+/// Otherwise the limit would never count in a busy tree.
+#[test]
+fn after_a_full_read_a_cache_ends_above_its_limit_although_events_name_its_root() {
+    for (limit, expected) in [(2, "End"), (3, "Current")] {
+        let mut server = Server::default();
+        for node in ["/r", "/r/a"] {
+            server.create(node);
+        }
+        let mut live = live(Limits {
+            nodes: limit,
+            ..NO_LIMITS
+        });
+        live.after(Event::Watched);
+        let step = read_to_the_end(&mut live, &server, false);
+        assert_eq!(name(&step), "Current");
+        server.create("/r/b");
+        live.after(created("/r"));
+        let step = read_to_the_end(&mut live, &server, true);
+        assert!(live.has_wrong_names());
+        assert_eq!(name(&step), expected, "{limit}");
+    }
+}
+
+/// A change of the root in the same round trip hides the event of another node.
+#[test]
+fn a_catch_up_ends_after_the_event_of_another_node_is_settled() {
+    let mut server = Server::default();
+    for node in ["/r", "/r/a"] {
+        server.create(node);
+    }
+    let mut live = live(NO_LIMITS);
+    live.after(Event::Watched);
+    read_to_the_end(&mut live, &server, false);
+    let changed = || Event::Reported(TreeEvent::DataChanged(path("/r")));
+    let call = |live: &mut LiveTree, event| live.step(event, ONE_CALL, now());
+    assert!(matches!(call(&mut live, Event::Ready), Step::CatchUp));
+    server.set("/r/a");
+    call(&mut live, changed());
+    let mut step = call(&mut live, Event::CaughtUp(Ok(())));
+    let mut root_reads = 0;
+    while !matches!(step, Step::Current { .. }) {
+        step = match live.next_request(1_000) {
+            Some(request) => {
+                if matches!(&request[0], ReadOperation::Data(node) if *node == path("/r")) {
+                    root_reads += 1;
+                    server.set("/r");
+                    call(&mut live, changed());
+                }
+                call(&mut live, Event::Read(Ok(replies(&request, &server))))
+            }
+            None => call(&mut live, Event::Ready),
+        };
+    }
+    assert!(
+        matches!(step, Step::Current { caught_up: Some(1) }),
+        "{step:?}"
+    );
+    let shown = live.tree.nodes.get(&path("/r/a"));
+    let shown = shown.and_then(Option::as_ref).unwrap().stat().mzxid;
+    assert_eq!(shown, server.nodes["/r/a"].changed);
+    assert!(!live.has_wrong_names());
+    // Three that are unsettled, and one in the full read.
+    assert_eq!(root_reads, 4);
+}
+
 #[test]
 fn a_reply_over_an_ended_connection_is_not_applied() {
     let mut server = Server::default();
@@ -740,8 +824,12 @@ impl World {
     fn settle_below_a_busy_root(&mut self) {
         self.is_root_busy = true;
         let until = self.server.zxid;
-        for _ in 0..400 {
-            for action in [Action::Continue, Action::Execute, Action::Arrive] {
+        for _ in 0..120 {
+            let arrives = [Action::Arrive, Action::Arrive, Action::Arrive];
+            for action in [Action::Continue, Action::Execute]
+                .into_iter()
+                .chain(arrives)
+            {
                 self.act(action);
             }
         }
