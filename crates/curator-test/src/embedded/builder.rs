@@ -2,9 +2,8 @@
 
 use std::{env, time::Duration};
 
-use super::{EmbeddedServer, protocol::Protocol, sessions::Millis, tree::Rules, watches::Modes};
+use super::{EmbeddedServer, protocol::Protocol, sessions::Millis, tree::Rules};
 use crate::{
-    OpCode,
     dialect::{DIALECT_VARIABLE, Dialect, Reaper, Selected, UnknownDialect},
     error::Error,
 };
@@ -59,7 +58,7 @@ impl Default for Settings {
 
 impl EmbeddedServerBuilder {
     /// The server to reproduce, with its bounds of session timeouts. Defaults to
-    /// [`Dialect::ZooKeeper3_9`]. Later calls of the other methods change single differences.
+    /// [`Dialect::ZooKeeper3_9`]. Later calls of the other methods change its limits and times.
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.settings.set_dialect(dialect);
         self
@@ -149,62 +148,11 @@ impl EmbeddedServerBuilder {
         self
     }
 
-    /// Whether the reply to a transaction contains the stats of created nodes. Defaults to true.
-    /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, return only the paths (ZOOKEEPER-4026), except
-    /// for containers and nodes with a time to live.
-    pub fn stats_in_transactions(mut self, included: bool) -> Self {
-        self.settings.protocol.stats_in_transactions = included;
-        self
-    }
-
-    /// Whether the server knows `multiRead`. Defaults to true. Servers older than 3.6 do not: they
-    /// reply `Unimplemented` and close the connection.
-    pub fn multi_read(mut self, known: bool) -> Self {
-        self.settings
-            .protocol
-            .operations
-            .set(OpCode::MultiRead, known);
-        self
-    }
-
-    /// Whether the server knows `addWatch`, which sets persistent watches, and `setWatches2`, which
-    /// sets them again. Defaults to true. Servers older than 3.6 do not: they reply `Unimplemented`
-    /// and close the connection.
-    pub fn add_watch(mut self, known: bool) -> Self {
-        let operations = &mut self.settings.protocol.operations;
-        operations.set(OpCode::AddWatch, known);
-        operations.set(OpCode::SetWatches2, known);
-        self
-    }
-
     /// Whether the server's watch manager supports persistent watches. Defaults to true. With
     /// `zookeeper.watchManagerName=org.apache.zookeeper.server.watch.WatchManagerOptimized`, a
     /// server does not: it replies `MarshallingError` to `addWatch`, and the connection stays open.
     pub fn persistent_watches(mut self, supported: bool) -> Self {
         self.settings.persistent_watches = supported;
-        self
-    }
-
-    /// Whether a connection can have watches of several modes (one-shot, persistent, recursive) on
-    /// one path. Defaults to true. Servers older than 3.9 keep only the mode of the last request
-    /// (ZOOKEEPER-4466), separately for data and for children:
-    ///
-    /// - A one-shot watch replaces a persistent or recursive one. A replaced recursive watch
-    ///   reports nothing below its path, and when the one-shot watch fires or is removed, no watch
-    ///   is left.
-    /// - A recursive watch counts for data and for children. It replaces a one-shot watch on
-    ///   children, which then never fires.
-    /// - `removeWatches` for data or for children removes a watch of any mode, and cannot name the
-    ///   persistent modes.
-    pub fn watch_modes_together(mut self, kept: bool) -> Self {
-        self.settings.protocol.watch_modes = if kept { Modes::All } else { Modes::Last };
-        self
-    }
-
-    /// Whether an event has the zxid of its transaction. Defaults to true. Servers before 3.9 send
-    /// -1 (ZOOKEEPER-4655).
-    pub fn zxids_in_events(mut self, sent: bool) -> Self {
-        self.settings.protocol.zxids_in_events = sent;
         self
     }
 

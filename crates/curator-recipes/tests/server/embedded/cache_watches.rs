@@ -11,8 +11,7 @@ use crate::support::{
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn before_3_9_neither_locks_nor_caches_of_one_client_lose_a_watch() {
     let server = EmbeddedServer::builder()
-        .watch_modes_together(false)
-        .zxids_in_events(false)
+        .dialect(Dialect::ZooKeeper3_8)
         .start()
         .unwrap();
     let with_caches = connect(&server.connect_string()).await;
@@ -25,7 +24,10 @@ async fn before_3_9_neither_locks_nor_caches_of_one_client_lose_a_watch() {
 
 #[tokio::test]
 async fn before_3_6_a_cache_ends_immediately() {
-    let server = EmbeddedServer::builder().add_watch(false).start().unwrap();
+    let server = EmbeddedServer::builder()
+        .dialect(Dialect::ZooKeeper3_5)
+        .start()
+        .unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = connect(&proxy.connect_string()).await;
     refuses_watches(&proxy, &client).await;

@@ -10,14 +10,14 @@ use curator_recipes::{
     FencingToken, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, LockGuard,
     SemaphoreLease,
 };
-use curator_test::{EmbeddedServer, FaultProxy, OpCode};
+use curator_test::{Dialect, EmbeddedServer, FaultProxy, OpCode};
 
 use crate::support::subjects::{Kind, Lock};
 use crate::support::{FAULTS, LONG_SESSION, builder, soon, until};
 
 fn old_server() -> EmbeddedServer {
     EmbeddedServer::builder()
-        .stats_in_transactions(false)
+        .dialect(Dialect::ZooKeeper3_8_0)
         .start()
         .unwrap()
 }
@@ -128,8 +128,7 @@ async fn a_lost_exists_request_leaves_one_holder_and_a_free_lock_after_its_relea
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn before_3_6_locks_read_one_by_one_after_the_server_has_refused_multi_read_once() {
     let server = EmbeddedServer::builder()
-        .stats_in_transactions(false)
-        .multi_read(false)
+        .dialect(Dialect::ZooKeeper3_5)
         .start()
         .unwrap();
     let client = connect(&server.connect_string()).await;
@@ -162,8 +161,7 @@ async fn before_3_6_locks_read_one_by_one_after_the_server_has_refused_multi_rea
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn before_3_6_held_nodes_are_checked_one_by_one_after_a_reconnect() {
     let server = EmbeddedServer::builder()
-        .stats_in_transactions(false)
-        .multi_read(false)
+        .dialect(Dialect::ZooKeeper3_5)
         .start()
         .unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();

@@ -35,7 +35,16 @@ pub(crate) enum Modes {
     /// Each mode, side by side.
     #[default]
     All,
-    /// Only the mode of the last request, as before ZooKeeper 3.9 (ZOOKEEPER-4466).
+    /// Only the mode of the last request, as before ZooKeeper 3.9 (ZOOKEEPER-4466), separately for
+    /// data and for children:
+    ///
+    /// - A one-shot watch replaces a persistent or recursive one. A replaced recursive watch
+    ///   reports nothing below its path, and when the one-shot watch fires or is removed, no watch
+    ///   is left.
+    /// - A recursive watch counts for data and for children. It replaces a one-shot watch on
+    ///   children, which then never fires.
+    /// - `removeWatches` for data or for children removes a watch of any mode, and cannot name the
+    ///   persistent modes.
     Last,
 }
 
