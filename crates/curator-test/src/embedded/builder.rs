@@ -281,4 +281,16 @@ mod tests {
             "jute.maxbuffer"
         );
     }
+
+    #[test]
+    fn unused_containers_are_never_removed_if_the_time_is_zero() {
+        let timeout =
+            |builder: EmbeddedServerBuilder| builder.settings.rules().unused_container_timeout;
+        let builder = EmbeddedServer::builder().dialect(Dialect::ZooKeeper3_10);
+        assert_eq!(timeout(builder), Some(300_000));
+        assert_eq!(
+            timeout(builder.unused_container_timeout(Duration::ZERO)),
+            None
+        );
+    }
 }

@@ -175,7 +175,7 @@ fn a_write_of_its_data_delays_the_removal_of_an_unused_container() {
     let id = server.connect();
     let write = Write::SetData {
         path: "/c".to_owned(),
-        data: Some(Vec::new()),
+        data: None,
         version: -1,
     };
     let replies = server.ask(id, &write);
