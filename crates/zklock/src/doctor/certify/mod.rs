@@ -17,6 +17,7 @@ mod site;
 mod values;
 mod verdict;
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
@@ -125,9 +126,9 @@ async fn begin(settings: &Settings, root: &str) -> Result<(CuratorClient, String
         .unwrap_or_default();
     let process = std::process::id();
     // Processes in different containers can have the same id at the same time.
-    let random = fastrand::u32(..);
+    let random = RandomState::new().build_hasher().finish();
     let path = format!(
-        "{root}/zklock-certify-{process}-{}-{random:08x}",
+        "{root}/zklock-certify-{process}-{}-{random:016x}",
         since.as_millis()
     );
     step(format_args!("all checks run below {path}"));
