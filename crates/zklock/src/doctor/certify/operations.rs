@@ -266,9 +266,13 @@ async fn stats(site: Site) -> Checked {
         .await;
     match deleted {
         Ok(_) => Ok(Verdict::Works),
-        Err(ClientError::StatUnknown { .. }) => Ok(Verdict::WorksBut(
-            "the client reads the stat, because the server returns none".to_owned(),
-        )),
+        Err(ClientError::Ambiguous { cause, .. })
+            if matches!(*cause, ClientError::StatUnknown { .. }) =>
+        {
+            Ok(Verdict::WorksBut(
+                "the client reads the stat, because the server returns none".to_owned(),
+            ))
+        }
         Err(error) => Err(error.into()),
     }
 }
