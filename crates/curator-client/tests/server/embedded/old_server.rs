@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use curator_client::{CreateMode, CuratorClient, Error, Outcome, Transaction, TransactionResult};
-use curator_test::{EmbeddedServer, FaultProxy, OpCode};
+use curator_test::{Dialect, EmbeddedServer, FaultProxy, OpCode};
 
 use crate::support::{builder, sent};
 
 /// An old server, a client of it behind a proxy, and a client without a proxy.
 async fn old_server() -> (EmbeddedServer, FaultProxy, CuratorClient, CuratorClient) {
     let server = EmbeddedServer::builder()
-        .stats_in_transactions(false)
+        .dialect(Dialect::ZooKeeper3_8_0)
         .start()
         .unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
