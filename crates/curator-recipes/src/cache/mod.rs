@@ -97,8 +97,8 @@ type Result<T> = std::result::Result<T, CacheError>;
 /// (its issue 115475). The cache compares the events that name its root with its reads of the root.
 /// When they contradict each other, it logs a warning, and from then on, over this connection,
 /// [reads everything after each event](Self::reads_all_after_events): its requests grow with the
-/// number of nodes, even if only one changes. After each full read it pauses for at least as long
-/// as the read took, and then reads all changes since in one more full read. So it is up to two
+/// number of nodes, even if only one changes. After each full read it pauses for as long as the read
+/// took, at most 30 s, and then reads all changes since in one more full read. So it is up to two
 /// full reads and a pause behind, although its state is current.
 ///
 /// The comparison needs no additional request, and no event before the first one. So until the

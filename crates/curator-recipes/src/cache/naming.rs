@@ -252,8 +252,13 @@ impl RootCheck {
     }
 }
 
+/// The longest pause after a full read. A read takes long if the connection or the servers stall;
+/// that must not leave the cache behind for as long again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
 /// The full reads of a cache that cannot rely on the names of the events. After each one follows a
-/// pause at least as long as it took, so that a busy tree takes at most half of the time.
+/// pause as long as it took, up to [`LONGEST_PAUSE`], so that a busy tree takes about half of the
+/// time.
 #[derive(Debug, Default)]
 pub(super) struct FullReads {
     /// Whether any node may have changed since the last full read began.
@@ -275,8 +280,8 @@ impl FullReads {
     fn end(&mut self, now: Instant) {
         self.are_running = false;
         if let Some(began) = self.began.take() {
-            let took: Duration = now.saturating_duration_since(began);
-            self.paused_until = now.checked_add(took);
+            let took = now.saturating_duration_since(began);
+            self.paused_until = now.checked_add(took.min(LONGEST_PAUSE));
         }
     }
 }

@@ -274,7 +274,7 @@ fn events_that_no_change_of_the_root_explains_are_wrong() {
 }
 
 #[test]
-fn after_a_full_read_follows_a_pause_that_is_as_long() {
+fn after_a_full_read_follows_a_pause_that_is_as_long_up_to_30_s() {
     let begin = now();
     let after = |seconds| begin + Duration::from_secs(seconds);
     let mut naming = Naming::default();
@@ -298,6 +298,12 @@ fn after_a_full_read_follows_a_pause_that_is_as_long() {
     naming.read_failed();
     naming.end_reads(after(60));
     assert_eq!(naming.paused_until(after(60)), None);
+    // The connection stalls for an hour during the read.
+    naming.begin_full_read(after(60));
+    naming.reported(true);
+    naming.end_reads(after(3_660));
+    assert_eq!(naming.paused_until(after(3_660)), Some(after(3_690)));
+    assert!(naming.is_full_read_due(after(3_690)));
 }
 
 /// What happens to the root of a correct server, to one read at a time, and to the events.
