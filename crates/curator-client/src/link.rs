@@ -22,7 +22,7 @@ use crate::options::SessionOptions;
 #[cfg(feature = "native")]
 use crate::options::Transport;
 use crate::path::ZPath;
-use crate::server_operations::{MissingOperations, may_ignore_requests};
+use crate::server_operations::{MissingOperations, is_other_server};
 use crate::time::{ClockInstant, Timer};
 use crate::transport::{Answer, ConfirmedBy, ConnectFailure, Granted, LinkEnd};
 #[cfg(feature = "native")]
@@ -357,12 +357,12 @@ impl SessionKey {
     /// Whether the session's server is not one of ZooKeeper, as far as the session's id and password
     /// show. `zookeeper-client` hides the password, so that with it, a ClickHouse Keeper that
     /// continues the session ids of a ZooKeeper is not recognized.
-    pub(crate) fn is_foreign(&self) -> bool {
+    pub(crate) fn is_of_other_server(&self) -> bool {
         match self {
             #[cfg(feature = "zookeeper-client")]
-            Self::Crate(key) => may_ignore_requests(key.session_id(), None),
+            Self::Crate(key) => is_other_server(key.session_id(), None),
             #[cfg(feature = "native")]
-            Self::Wire(key) => may_ignore_requests(key.session_id(), Some(key.password())),
+            Self::Wire(key) => is_other_server(key.session_id(), Some(key.password())),
         }
     }
 

@@ -65,7 +65,7 @@ struct Inner {
     epoch: u64,
     session_id: i64,
     timeout: Duration,
-    is_foreign: bool,
+    is_on_other_server: bool,
     lease: SessionLease,
     options: Arc<SessionOptions>,
     timer: Timer,
@@ -112,7 +112,7 @@ impl Session {
                 epoch,
                 session_id: link.session_id(),
                 timeout,
-                is_foreign: link.session_key().is_foreign(),
+                is_on_other_server: link.session_key().is_of_other_server(),
                 lease: SessionLease::new(timeout, connect_sent),
                 options: Arc::clone(options),
                 timer: timer.clone(),
@@ -309,6 +309,11 @@ impl Session {
     /// server of ZooKeeper is not asked: its reply to a request shows that it lacks the operation.
     /// What is found stays true for this session, even if the server is upgraded during it.
     ///
+    /// Another server on which the session continues is not asked. (Of the servers that are asked, only
+    /// `RaftKeeper` resumes sessions.) If it lacks more than the first one, it ignores the requests that
+    /// need this. They fail with [`Error::OperationTimeout`](crate::Error::OperationTimeout) or
+    /// [`Error::ConnectionLost`](crate::Error::ConnectionLost), and the session continues.
+    ///
     /// The client recognizes other servers by small session ids, and by passwords of zeros. A
     /// ClickHouse Keeper that was converted from a ZooKeeper has large ids, and `zookeeper-client`
     /// hides the password: there, use `Transport::Native`.
@@ -318,8 +323,8 @@ impl Session {
     }
 
     /// Whether the server is not one of ZooKeeper, as far as is known.
-    pub(crate) fn is_foreign(&self) -> bool {
-        self.inner.is_foreign
+    pub(crate) fn is_on_other_server(&self) -> bool {
+        self.inner.is_on_other_server
     }
 
     /// Records the operations that the server of a new session lacks.
@@ -410,6 +415,9 @@ impl Session {
 
     /// Continues with another connection. If the session has ended, only drops `link`, which closes
     /// the session on the server.
+    ///
+    /// The server is not asked what it lacks: the session's nodes and watches cannot wait for that, and
+    /// what [is missing](Self::lacks) stays missing.
     ///
     /// If `link` belongs to another session, this session has ended, and [`finish`](Self::finish)
     /// returns `link`.

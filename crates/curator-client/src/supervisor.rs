@@ -261,7 +261,9 @@ impl Supervisor {
         self.find_missing(&session, &server, diagnosis).await?;
         // The questions have a separate limit, and a pass over the members of an ensemble may take
         // longer than one over the connect string.
-        if session.is_foreign() || diagnosis.servers.len() > self.options.servers.hosts().len() {
+        if session.is_on_other_server()
+            || diagnosis.servers.len() > self.options.servers.hosts().len()
+        {
             deadline = Deadline::after(limit);
         }
         session.prove(&server, deadline, diagnosis).await?;

@@ -181,7 +181,7 @@ impl Session {
         // If the replies were slow, too little of the lease is left for the next two probes, and a
         // new session is safer. A session whose server was asked has been probed since it was
         // opened, so that the next probe already extends the lease.
-        let needed = if self.is_foreign() {
+        let needed = if self.is_on_other_server() {
             self.timeout() / 3
         } else {
             self.timeout() / 2

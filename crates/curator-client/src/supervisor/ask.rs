@@ -5,6 +5,7 @@
 //! the others end at their timeouts. They have no nodes.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::diagnosis::Diagnosis;
 use crate::ensemble::{Ensemble, EnsembleTracker};
 use crate::error::SessionEnd;
 use crate::options::SessionOptions;
-use crate::server_operations::{Finding, MissingOperations};
+use crate::server_operations::{Finding, MissingOperations, Questions, ServerKey, ServerOperation};
 use crate::session::{OpenFailure, Session};
 use crate::text::Truncated;
 
@@ -25,7 +26,8 @@ const CLOSE_TIME: Duration = Duration::from_secs(1);
 
 impl Supervisor {
     /// Records in `session`, which was just opened on `server`, which operations the server lacks.
-    /// Asks the server, within the connection timeout, unless it is one of ZooKeeper.
+    /// Asks the server, unless it is one of ZooKeeper. Each connection for that, and each question,
+    /// may take the connection timeout; there are at most two questions for each operation.
     ///
     /// What the server was found to lack is kept even if this fails: the next attempt does not ask
     /// for it again.
@@ -35,18 +37,14 @@ impl Supervisor {
         server: &HostPort,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(), OpenFailure> {
-        if !session.is_foreign() {
+        if !session.is_on_other_server() {
             return Ok(());
         }
         diagnosis.report(&OpenFailure::asking(server).cause);
-        // Several connections are opened, each of which may be slow. So this time is separate from
-        // the one of the attempt to open the session.
-        let limit = self.options.connection_timeout;
         let missing = tokio::select! {
             biased;
             // Boxed: it is large, and callers' futures contain it.
             asked = Box::pin(self.ask_all(session, server)) => asked?,
-            () = self.timer.sleep(limit) => return Err(OpenFailure::asking(server)),
             never = self.keep_lease(session) => match never {},
         };
         let needed = missing
@@ -55,11 +53,11 @@ impl Supervisor {
         if let Some(needed) = needed
             && self.options.uses_zookeeper_client()
         {
-            let operations = &self.options.server_operations;
-            let is_last = diagnosis
-                .servers
-                .iter()
-                .all(|server| operations.is_unusable_by_zookeeper_client(server));
+            let is_last = tokio::select! {
+                biased;
+                is_last = are_unusable(&self.options, &diagnosis.servers) => is_last,
+                () = self.timer.sleep(self.options.connection_timeout) => false,
+            };
             return Err(OpenFailure::unusable(server, needed, is_last));
         }
         session.set_missing(missing);
@@ -95,24 +93,31 @@ impl Supervisor {
     ) -> Result<MissingOperations, OpenFailure> {
         let address = session.link().and_then(|link| link.address());
         let options = Arc::new(self.options.short_session(server, address));
-        let mut questions = self.options.server_operations.begin(server);
+        let key = server_key(&self.options, server, address);
+        let mut questions = Questions::begin(&self.options.server_operations, &key);
         let mut asking = None;
         while let Some(operation) = questions.next() {
             let session = match asking.take() {
                 Some(session) => session,
                 None => self.open_to_ask(&options).await?,
             };
-            let finding = session
-                .ask(operation)
-                .await
+            let finding = self
+                .within_limit(server, session.ask(operation))
+                .await?
                 .map_err(|error| OpenFailure::unanswered_question(server, operation, &error))?;
-            if session.link().is_some_and(|link| link.end().is_none()) {
+            if (operation, finding) == (ServerOperation::AddWatch, Finding::Skipped) {
+                // The watch may be set, and must not be set twice in a session.
+                drop(session.finish(SessionEnd::Closed));
+            } else if session.link().is_some_and(|link| link.end().is_none()) {
                 asking = Some(session);
             } else if finding == Finding::Ended {
                 // The network may have broken the connection. So this counts only if a session
                 // without the question survives; the next question is asked in that session.
                 let control = self.open_to_ask(&options).await?;
-                if !control.answers_known_requests().await {
+                if !self
+                    .within_limit(server, control.answers_known_requests())
+                    .await?
+                {
                     return Err(OpenFailure::unreliable(server, operation));
                 }
                 asking = Some(control);
@@ -133,6 +138,20 @@ impl Supervisor {
         Ok(questions.missing())
     }
 
+    /// Waits for a question to `server`, or a control, within the connection timeout. A limit for
+    /// all of them together would make each attempt fail if the timeout is short and the server slow.
+    async fn within_limit<T>(
+        &self,
+        server: &HostPort,
+        asked: impl Future<Output = T>,
+    ) -> Result<T, OpenFailure> {
+        tokio::select! {
+            biased;
+            asked = asked => Ok(asked),
+            () = self.timer.sleep(self.options.connection_timeout) => Err(OpenFailure::asking(server)),
+        }
+    }
+
     /// Opens a session that is used for nothing else than questions.
     async fn open_to_ask(&self, options: &Arc<SessionOptions>) -> Result<Session, OpenFailure> {
         /// The sessions of a client count from 1.
@@ -142,6 +161,52 @@ impl Supervisor {
         let (session, _) = Session::open(NO_EPOCH, options, &self.timer, &diagnosis).await?;
         Ok(session)
     }
+}
+
+/// The server of a connection to `server`, at `address` if that is known.
+fn server_key(
+    options: &SessionOptions,
+    server: &HostPort,
+    address: Option<SocketAddr>,
+) -> ServerKey {
+    // Over TLS, `zookeeper-client` resolves the name, and does not report the address.
+    let is_hidden = options.uses_tls() && options.uses_zookeeper_client();
+    match address {
+        Some(address) if !is_hidden => ServerKey::Address(address),
+        _ => ServerKey::Name(server.clone()),
+    }
+}
+
+/// Whether `zookeeper-client` can use none of the servers, at any of their addresses. False if that
+/// is not known.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "`zookeeper-client` does not run in a simulation"
+)]
+async fn are_unusable(options: &SessionOptions, servers: &[HostPort]) -> bool {
+    for server in servers {
+        // `async_net` looks names up on its own threads, which do not delay the end of a runtime.
+        match async_net::resolve((server.host(), server.port())).await {
+            Ok(addresses) if is_unusable(options, server, &addresses) => {}
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Whether `zookeeper-client` cannot use `server` at any of its `addresses`. False if that is not
+/// known.
+fn is_unusable(options: &SessionOptions, server: &HostPort, addresses: &[SocketAddr]) -> bool {
+    let is_unusable_at = |address: &SocketAddr| {
+        let key = server_key(options, server, Some(*address));
+        // What is known of a name may be true at one of its addresses only.
+        let is_certain = addresses.len() == 1 || matches!(key, ServerKey::Address(_));
+        is_certain
+            && options
+                .server_operations
+                .is_unusable_by_zookeeper_client(&key)
+    };
+    !addresses.is_empty() && addresses.iter().all(is_unusable_at)
 }
 
 #[cfg(test)]
@@ -170,5 +235,26 @@ mod tests {
         let link = opened.map(|(link, _)| link).unwrap();
         assert_eq!(link.address(), Some(server.address()));
         assert_eq!(**link.server(), name);
+    }
+
+    #[test]
+    fn a_name_is_unusable_only_if_the_servers_at_all_its_addresses_are() {
+        let options = SessionOptions::with_long_timeouts("client", "keeper:9181");
+        let server = &options.servers.hosts()[0];
+        let old = "127.0.0.1:9181".parse().unwrap();
+        let new = "127.0.0.2:9181".parse().unwrap();
+        let is_unusable = |addresses: &[SocketAddr]| is_unusable(&options, server, addresses);
+        let lacks_create2 = |address| {
+            let key = server_key(&options, server, Some(address));
+            let mut questions = Questions::begin(&options.server_operations, &key);
+            questions.found(ServerOperation::Create2, Finding::Refused);
+        };
+        assert!(!is_unusable(&[old]));
+        lacks_create2(old);
+        assert!(is_unusable(&[old]));
+        assert!(!is_unusable(&[old, new]));
+        assert!(!is_unusable(&[new]) && !is_unusable(&[]));
+        lacks_create2(new);
+        assert!(is_unusable(&[old, new]));
     }
 }

@@ -59,8 +59,9 @@ enum Stage {
 
 impl Following {
     pub(super) fn new(supervisor: &Supervisor, session: &Session) -> Self {
-        let is_tracked =
-            supervisor.reads_config && supervisor.ensemble.is_tracked() && !session.is_foreign();
+        let is_tracked = supervisor.reads_config
+            && supervisor.ensemble.is_tracked()
+            && !session.is_on_other_server();
         Self {
             reader: Reader {
                 ensemble: Arc::clone(&supervisor.ensemble),

@@ -279,7 +279,7 @@ pub(super) async fn close_session(
                     Ok((link, _)) => link,
                     // RaftKeeper refuses a session that it cannot find, and any session while it has
                     // no quorum, with the same reply.
-                    Err(_) => return !key.is_foreign(),
+                    Err(_) => return !key.is_of_other_server(),
                 },
             };
             let is_another = link.session_id() != key.session_id();
@@ -301,7 +301,7 @@ pub(super) async fn close_session(
                 // ClickHouse Keeper and RaftKeeper close the connection in place of a reply. The
                 // end of a connection confirms nothing, and neither would a second attempt:
                 // ClickHouse Keeper resumes no session.
-                Some(LinkEnd::Lost) if key.is_foreign() => return false,
+                Some(LinkEnd::Lost) if key.is_of_other_server() => return false,
                 // A connection that breaks now may or may not have delivered the request.
                 Some(LinkEnd::Lost) | None => {}
                 Some(_) => return true,

@@ -12,8 +12,10 @@ pub(crate) enum RequestError {
     Code(ErrorCode),
     /// The request is invalid, and was not applied.
     Invalid(String),
-    /// There is no reply that can be read: the request may have been applied.
+    /// There is no reply: the request may have been applied.
     Lost(String),
+    /// The server's reply cannot be read: the request may have been applied.
+    Unreadable(String),
     /// This client has closed the session.
     #[cfg_attr(
         not(feature = "zookeeper-client"),
@@ -82,7 +84,7 @@ impl fmt::Display for RequestError {
             Self::Code(ErrorCode::RUNTIME_INCONSISTENCY) => "runtime condition mismatch",
             Self::Code(code) => return write!(f, "the server replied {code}"),
             Self::Invalid(reason) => return write!(f, "bad arguments: {reason}"),
-            Self::Lost(cause) | Self::Unexpected(cause) => cause,
+            Self::Lost(cause) | Self::Unreadable(cause) | Self::Unexpected(cause) => cause,
             Self::Closed => "client has been closed",
         };
         f.write_str(text)
@@ -130,7 +132,7 @@ pub(crate) fn translate(operation: &'static str, path: &ZPath, error: RequestErr
         error if error.is_auth_failed() => ended(operation, path, SessionEnd::AuthFailed),
         error if error.ends_session() => ended(operation, path, SessionEnd::Expired),
         RequestError::Closed => ended(operation, path, SessionEnd::Closed),
-        RequestError::Lost(cause) => Error::ConnectionLost {
+        RequestError::Lost(cause) | RequestError::Unreadable(cause) => Error::ConnectionLost {
             operation,
             path,
             cause,
@@ -152,8 +154,8 @@ fn ended(operation: &'static str, path: ZPath, end: SessionEnd) -> Error {
     }
 }
 
-/// An error in a reply, as in ZooKeeper's `KeeperException.Code`; never 0, which means
-/// success. Codes that only clients use have no names.
+/// An error in a reply, as in ZooKeeper's `KeeperException.Code` and ClickHouse's `IKeeper.h`; never
+/// 0, which means success. Codes that only clients use have no names.
 ///
 /// `Display` shows the name and the number: `NoNode (-101)`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -174,9 +176,15 @@ error_codes! {
     SYSTEM_ERROR = -1, "SystemError";
     /// In a failed transaction, an operation after the one that failed.
     RUNTIME_INCONSISTENCY = -2, "RuntimeInconsistency";
+    /// ClickHouse Keeper has no leader.
+    CONNECTION_LOSS = -4, "ConnectionLoss";
     MARSHALLING_ERROR = -5, "MarshallingError";
     UNIMPLEMENTED = -6, "Unimplemented";
+    /// ClickHouse Keeper has found no quorum in time.
+    OPERATION_TIMEOUT = -7, "OperationTimeout";
     BAD_ARGUMENTS = -8, "BadArguments";
+    /// ClickHouse Keeper is at its limit of memory, and rejects requests that need more.
+    OUT_OF_MEMORY = -10, "OutOfMemory";
     /// The session ended while the request was on the way.
     UNKNOWN_SESSION = -12, "UnknownSession";
     NEW_CONFIG_NO_QUORUM = -13, "NewConfigNoQuorum";

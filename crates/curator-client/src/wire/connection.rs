@@ -130,7 +130,7 @@ impl Connection {
                 move |connection: &Arc<Self>, body: Result<Body<'_>, RequestError>| {
                     // The frame is complete, so the frames after it can be read.
                     let answer = read(connection, body).unwrap_or_else(|malformed| {
-                        Err(RequestError::Lost(format!(
+                        Err(RequestError::Unreadable(format!(
                             "the reply cannot be read: {malformed}"
                         )))
                     });

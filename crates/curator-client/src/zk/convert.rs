@@ -95,10 +95,10 @@ impl From<ZkError> for RequestError {
                 return Self::Lost("its task has ended".to_owned());
             }
             ZkError::UnexpectedError(text) => {
-                return Self::Lost(format!("unexpected data in place of a reply: {text}"));
+                return Self::Unreadable(format!("unexpected data in place of a reply: {text}"));
             }
             ZkError::UnmarshalError { entity, reason } => {
-                return Self::Lost(format!("the reply cannot be read as {entity}: {reason}"));
+                return Self::Unreadable(format!("the reply cannot be read as {entity}: {reason}"));
             }
             ZkError::Custom(cause) => return Self::Lost(cause.to_string()),
             other => return Self::Unexpected(other.to_string()),

@@ -166,7 +166,9 @@ pub(super) fn start_translated<T: Send + 'static>(
         .catch_unwind()
         .map(|answer| {
             answer.unwrap_or_else(|_| {
-                Err(RequestError::Lost("the reply cannot be decoded".to_owned()))
+                Err(RequestError::Unreadable(
+                    "the reply cannot be decoded".to_owned(),
+                ))
             })
         })
         .boxed();
@@ -308,7 +310,10 @@ mod tests {
     #[tokio::test]
     async fn a_panic_in_zookeeper_client_becomes_an_error() {
         let answer: Result<(), _> = start(async { panic!("on purpose") }).await;
-        assert!(matches!(answer, Err(RequestError::Lost(_))), "{answer:?}");
+        assert!(
+            matches!(answer, Err(RequestError::Unreadable(_))),
+            "{answer:?}"
+        );
     }
 
     #[tokio::test]
