@@ -100,7 +100,11 @@ async fn is_cached(
 async fn by_events(client: &CuratorClient, path: &str) -> Checked {
     Ok(match names_of_events(client, path).await? {
         Names::Changed => Verdict::Works,
-        Names::Watched => Verdict::WorksBut("reads everything again after each change".to_owned()),
+        Names::Watched => Verdict::WorksBut(
+            "reads everything again after each change; until the event of the first change is checked (up to three reads of \
+             the root, and a read of everything), it is `Current` without that change"
+                .to_owned(),
+        ),
     })
 }
 
