@@ -112,6 +112,8 @@ pub(crate) struct Diagnosis<'a> {
     pub(crate) servers: Arc<[HostPort]>,
     /// So many of them are tried before the others.
     pub(crate) first: usize,
+    /// The time limit for one server in the next pass.
+    pub(crate) share: Duration,
     #[cfg(feature = "tls")]
     tls: Option<&'a TlsOptions>,
     /// Whether `zookeeper-client` authenticates the client over SASL.
@@ -150,16 +152,14 @@ pub(crate) const NO_REPLY: &str = "connected, but no reply to the handshake";
 const NO_TLS_REPLY: &str = "connected, but no reply to the TLS handshake";
 
 impl<'a> Diagnosis<'a> {
-    #[cfg_attr(
-        not(any(feature = "tls", feature = "sasl-digest-md5", feature = "sasl-gssapi")),
-        expect(unused_variables, reason = "only TLS and SASL need the options")
-    )]
+    /// The servers share the connection timeout, until a caller sets another `share`.
     pub(crate) fn new(
         options: &'a SessionOptions,
         servers: PassServers,
         report: &'a Report<'a>,
     ) -> Self {
         Self {
+            share: options.first_share(servers.all.len()),
             #[cfg(feature = "tls")]
             tls: options.tls.as_ref(),
             #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
@@ -174,6 +174,7 @@ impl<'a> Diagnosis<'a> {
         Self {
             servers: all,
             first,
+            share: Duration::MAX,
             #[cfg(feature = "tls")]
             tls: None,
             #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]

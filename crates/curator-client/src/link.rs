@@ -102,7 +102,7 @@ impl Chosen {
 
 /// The connection.
 impl Link {
-    /// Opens a session: one pass over the servers, no longer than the connection timeout. Also
+    /// Opens a session: one pass over the servers, each within the share of `diagnosis`. Also
     /// returns a time before its connect request was sent.
     ///
     /// Returns as soon as the session is opened, without another await.
@@ -367,7 +367,7 @@ impl SessionKey {
     }
 
     /// Opens another connection for the session, whose previous connection has ended: one pass over
-    /// the servers, no longer than `limit`.
+    /// the servers, each within the share of `diagnosis`.
     ///
     /// Also returns a time before its connect request was sent. The server negotiates the session's
     /// timeout again, and may open another session instead, as ClickHouse Keeper does (its issue
@@ -378,23 +378,18 @@ impl SessionKey {
         &self,
         options: &SessionOptions,
         timer: &Timer,
-        limit: Duration,
         diagnosis: &Diagnosis<'_>,
         granted: &Granted,
     ) -> Result<(Link, ClockInstant), ConnectFailure> {
         match self {
             #[cfg(feature = "zookeeper-client")]
             Self::Crate(key) => {
-                let (link, connect_sent) = key
-                    .resume(options, timer, limit, diagnosis, granted)
-                    .await?;
+                let (link, connect_sent) = key.resume(options, timer, diagnosis, granted).await?;
                 Ok((Link::Crate(link), connect_sent))
             }
             #[cfg(feature = "native")]
             Self::Wire(key) => {
-                let (link, connect_sent) = key
-                    .resume(options, timer, limit, diagnosis, granted)
-                    .await?;
+                let (link, connect_sent) = key.resume(options, timer, diagnosis, granted).await?;
                 Ok((Link::Wire(link), connect_sent))
             }
         }

@@ -1,10 +1,13 @@
 //! The options of a client's sessions, validated by the builder, and the default data of lock
 //! nodes.
 
+mod share;
+
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+pub(crate) use self::share::ServerShare;
 use crate::connect_string::{ConnectString, HostPort};
 use crate::error::Error;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
@@ -37,8 +40,8 @@ pub(crate) struct SessionOptions {
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     pub(crate) sasl: Option<SaslOptions>,
     pub(crate) session_timeout: Duration,
-    /// Limits one attempt to open a session, and the time that an attempt of an operation waits for
-    /// a connection.
+    /// Limits the time that an attempt of an operation waits for a connection, and the first pass
+    /// over the servers of the connect string that opens a session.
     pub(crate) connection_timeout: Duration,
     /// Limits how long a closing client waits for the janitor, and then again for the server.
     pub(crate) close_timeout: Duration,

@@ -1,9 +1,9 @@
 //! One pass over the servers: tries one after another, in random order, until one of them accepts
 //! the session.
 //!
-//! Some servers may be tried before the others: the members of an ensemble. Each server gets a share
-//! of the time, and each of its addresses an equal part of the time that the server has left, so that
-//! a silent address does not prevent attempts at the others. A server that fails is examined
+//! Some servers may be tried before the others: the members of an ensemble. Each server gets an equal
+//! share of the time, and each of its addresses an equal part of the time that the server has left,
+//! so that a silent address does not prevent attempts at the others. A server that fails is examined
 //! ([`Diagnosis`]); the attempts do not wait for the examinations.
 
 use std::future::pending;
@@ -248,57 +248,14 @@ impl Pass<'_> {
     }
 }
 
-/// The share of a server is not shorter than this because members are tried besides the servers of
-/// the connect string.
-const SHORTEST_SHARE: Duration = Duration::from_secs(1);
-
-/// The time limit for one server, if all of them together may take `limit`. If an ensemble has
-/// members that the connect string does not name, all of them together may take longer, so that each
-/// has enough time.
-pub(crate) fn share(
-    options: &SessionOptions,
-    diagnosis: &Diagnosis<'_>,
-    limit: Duration,
-) -> Duration {
-    let part = |servers: usize| limit / u32::try_from(servers).unwrap_or(u32::MAX).max(1);
-    let shortest = part(options.servers.hosts().len()).min(SHORTEST_SHARE);
-    let share = part(diagnosis.servers.len())
-        .max(shortest)
-        .min(options.session_timeout / 5 * 2);
-    // In whole milliseconds, because error messages contain it.
-    let rest = Duration::from_nanos(u64::from(share.subsec_nanos() % 1_000_000));
-    share.saturating_sub(rest).max(Duration::from_millis(1))
-}
-
 #[cfg(test)]
 mod tests {
     use curator_test::soon;
     use tokio::runtime::Handle;
 
     use super::*;
-    use crate::connect_string::{ConnectString, HostPort};
 
     const SHARE: Duration = Duration::from_millis(200);
-
-    #[test]
-    fn the_members_of_an_ensemble_leave_each_server_a_second() {
-        let mut options = SessionOptions::with_long_timeouts("client", "a,b,c");
-        let members = ConnectString::parse("d,e,f,a,b,c").unwrap();
-        for (limit, alone, with_members) in [
-            (15_000, 5_000, 2_500),
-            (4_000, 1_333, 1_000),
-            (900, 300, 300),
-        ] {
-            let limit = Duration::from_millis(limit);
-            options.connection_timeout = limit;
-            let of = |servers: &[HostPort]| {
-                let diagnosis = Diagnosis::new(&options, servers.into(), &|_| {});
-                share(&options, &diagnosis, limit).as_millis()
-            };
-            assert_eq!(of(options.servers.hosts()), alone);
-            assert_eq!(of(members.hosts()), with_members);
-        }
-    }
 
     #[tokio::test]
     async fn an_unresolved_host_fails_at_its_deadline_or_with_the_error_of_the_resolver() {

@@ -23,14 +23,14 @@ use crate::ensemble::Ensemble;
 use crate::error::{ClientEnd, SessionEnd};
 use crate::journal::Journal;
 use crate::link::{Link, Watch};
-use crate::options::{LockData, SessionOptions};
+use crate::options::{LockData, ServerShare, SessionOptions};
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::runtime::{Panicked, caught};
 use crate::session::{OpenFailure, Session};
 use crate::sessions::Sessions;
 use crate::state::{ConnectionState, ConnectionStateManager};
-use crate::time::{Deadline, Timer};
+use crate::time::{ClockInstant, Deadline, Timer};
 
 /// Opens the sessions of a client, one after another, and keeps each of them alive.
 ///
@@ -207,11 +207,13 @@ impl Supervisor {
         } = self;
         let report = |cause: &str| journal.record_progress(cause);
         let mut diagnosis = Diagnosis::new(options, self.ensemble.servers(false), &report);
+        let mut share = ServerShare::begin(diagnosis.share, options);
         let mut retrier =
             Retrier::new(Arc::new(Unlimited), timer, &options.name).until(&self.closing);
         let opened = Opened::default();
         let opening = async {
             loop {
+                let started = ClockInstant::now();
                 let attempt = caught(self.attempt(epoch, &diagnosis, &opened)).await;
                 match attempt.unwrap_or_else(|panicked| Err(panicked.into())) {
                     Ok(session) => return Some(session),
@@ -222,8 +224,10 @@ impl Supervisor {
                         // other client waits for its end.
                         drop(opened.set(None));
                         journal.failed(&failure);
+                        share.failed_after(ClockInstant::now().saturating_duration_since(started));
                         retrier.again().await.ok()?;
                         diagnosis.set_servers(self.ensemble.servers(true));
+                        diagnosis.share = share.get();
                     }
                 }
             }

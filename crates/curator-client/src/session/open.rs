@@ -138,8 +138,8 @@ impl OpenFailure {
 }
 
 impl Session {
-    /// Makes one attempt to open a session, no longer than the connection timeout. Callers must
-    /// [prove](Self::prove) the session before they rely on it.
+    /// Makes one attempt to open a session: one pass over the servers of `diagnosis`, each within its
+    /// share. Callers must [prove](Self::prove) the session before they rely on it.
     ///
     /// Nothing is awaited after the session is opened, so a dropped future loses no session.
     pub(crate) async fn open(

@@ -15,7 +15,7 @@ use crate::diagnosis::Diagnosis;
 use crate::ensemble::Ensemble;
 use crate::journal::Journal;
 use crate::link::{Link, LinkTask, SessionKey};
-use crate::options::SessionOptions;
+use crate::options::{ServerShare, SessionOptions};
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::runtime::caught;
@@ -191,36 +191,30 @@ async fn resume(
         }
     };
     let mut diagnosis = Diagnosis::new(&options, ensemble.servers(false), &report);
-    // A pass takes at most `share` for each server. The share is short at first, because a silent
-    // server must not use up the session's lease; it doubles after a pass that took this long,
-    // because a slow server needs time.
-    let mut share = ANSWER_TIMEOUT;
+    // Short at first, because a silent server must not use up the session's lease.
+    let mut share = ServerShare::begin(ANSWER_TIMEOUT, &options);
     // Does not stop when the client closes: a closing client may have deletes to send before it
     // ends the session.
     let mut retrier = Retrier::new(Arc::new(Unlimited), &timer, &options.name);
     loop {
         let started = ClockInstant::now();
-        let servers = u32::try_from(diagnosis.servers.len()).unwrap_or(u32::MAX);
-        let limit = share
-            .saturating_mul(servers)
-            .min(options.connection_timeout);
-        let failure =
-            match caught(session.resume(&options, &timer, limit, &diagnosis, &granted)).await {
-                Ok(Ok(resumed)) => return Ok(resumed),
-                Ok(Err(failure)) => {
-                    if let Some(end) = failure.end_of_session() {
-                        tracing::debug!(
-                            client,
-                            ?session,
-                            why = &*Truncated(&failure).to_string(),
-                            "cannot resume the session"
-                        );
-                        return Err(end);
-                    }
-                    failure.into()
+        diagnosis.share = share.get();
+        let failure = match caught(session.resume(&options, &timer, &diagnosis, &granted)).await {
+            Ok(Ok(resumed)) => return Ok(resumed),
+            Ok(Err(failure)) => {
+                if let Some(end) = failure.end_of_session() {
+                    tracing::debug!(
+                        client,
+                        ?session,
+                        why = &*Truncated(&failure).to_string(),
+                        "cannot resume the session"
+                    );
+                    return Err(end);
                 }
-                Err(panicked) => OpenFailure::from(panicked),
-            };
+                failure.into()
+            }
+            Err(panicked) => OpenFailure::from(panicked),
+        };
         match &journal {
             Some(journal) => journal.failed(&failure),
             None => {
@@ -233,9 +227,7 @@ async fn resume(
                 );
             }
         }
-        if ClockInstant::now().saturating_duration_since(started) >= share {
-            share = share.saturating_mul(2);
-        }
+        share.failed_after(ClockInstant::now().saturating_duration_since(started));
         // This cannot fail: `Unlimited` never ends the retries, and this future is dropped before
         // the timers end.
         drop(retrier.again().await);

@@ -86,10 +86,10 @@ impl Drop for Changing {
 type OnReply = Box<dyn FnOnce(&Arc<Connection>, Result<Body<'_>, RequestError>) + Send>;
 
 impl Connection {
-    /// `share` is the time that one server may take to connect.
+    /// `longest_share` is the longest time that one server may take to connect.
     pub(super) fn new(
         socket: Arc<Socket>,
-        share: Duration,
+        longest_share: Duration,
         session_timeout: Duration,
     ) -> Arc<Self> {
         let state = State {
@@ -97,7 +97,7 @@ impl Connection {
             xid: 0,
             sent: VecDeque::new(),
             watches: Watches::default(),
-            heartbeat: Heartbeat::new(share, session_timeout, ClockInstant::now()),
+            heartbeat: Heartbeat::new(longest_share, session_timeout, ClockInstant::now()),
         };
         let connection = Self {
             process: Process::current(),

@@ -31,12 +31,16 @@ pub(super) enum Due {
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 impl Heartbeat {
-    /// `share` is the time that one server may take to connect.
-    pub(super) fn new(share: Duration, session_timeout: Duration, now: ClockInstant) -> Self {
-        let tick = if share > session_timeout * 3 / 5 {
+    /// `longest_share` is the longest time that one server may take to connect.
+    pub(super) fn new(
+        longest_share: Duration,
+        session_timeout: Duration,
+        now: ClockInstant,
+    ) -> Self {
+        let tick = if longest_share > session_timeout * 3 / 5 {
             session_timeout / 20
         } else {
-            share / 8
+            longest_share / 8
         };
         let tick = tick.max(Duration::from_millis(1));
         let pause = LONGEST_PAUSE.min(3 * tick);

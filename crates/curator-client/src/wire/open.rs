@@ -19,7 +19,7 @@ use crate::codec::ConnectRequest;
 use crate::connect_string::HostPort;
 use crate::diagnosis::{Diagnosis, NO_REPLY};
 use crate::options::SessionOptions;
-use crate::pass::{Connect, Failed, Pass, Target, share};
+use crate::pass::{Connect, Failed, Pass, Target};
 use crate::process::InProcess;
 use crate::runtime::Spawner;
 use crate::time::{ClockInstant, Deadline, Timer};
@@ -34,11 +34,10 @@ pub(crate) async fn open(
     timer: &Timer,
     diagnosis: &Diagnosis<'_>,
 ) -> Result<(Link, ClockInstant), ConnectFailure> {
-    let share = share(options, diagnosis, options.connection_timeout);
     let pass = Pass {
         diagnosis,
         options,
-        share,
+        share: diagnosis.share,
         timer,
         resumes_session: false,
     };
@@ -57,14 +56,13 @@ impl SessionKey {
         &self,
         options: &SessionOptions,
         timer: &Timer,
-        limit: Duration,
         diagnosis: &Diagnosis<'_>,
         granted: &Granted,
     ) -> Result<(Link, ClockInstant), ConnectFailure> {
         let pass = Pass {
             diagnosis,
             options,
-            share: share(options, diagnosis, limit),
+            share: diagnosis.share,
             timer,
             resumes_session: true,
         };
@@ -159,7 +157,7 @@ impl Connect for Opening<'_> {
             }
         };
         unused.used();
-        let connection = Connection::new(socket, pass.share, key.timeout);
+        let connection = Connection::new(socket, pass.options.longest_share(), key.timeout);
         // The task ends when the supervisor drops the connection, or the server closes it.
         // `Handle::current` is the runtime of the client, because only the supervisor polls this.
         Spawner::new(Handle::current()).spawn(InProcess::new(Box::pin(

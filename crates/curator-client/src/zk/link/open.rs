@@ -15,7 +15,7 @@ use super::{Link, Unverified};
 use crate::connect_string::HostPort;
 use crate::diagnosis::Diagnosis;
 use crate::options::{Credentials, SessionOptions};
-use crate::pass::{Pass, Target, share};
+use crate::pass::{Pass, Target};
 use crate::path::ZPath;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 use crate::sasl::{Mechanism, SaslOptions};
@@ -38,13 +38,12 @@ impl Link {
         timer: &Timer,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(Self, ClockInstant), ConnectFailure> {
-        let share = share(options, diagnosis, options.connection_timeout);
-        let connector = |server: &HostPort| connector(options, server, share);
+        let connector = |server: &HostPort| connector(options, server);
         let granted = Granted::unused();
         let pass = Pass {
             diagnosis,
             options,
-            share,
+            share: diagnosis.share,
             timer,
             resumes_session: false,
         };
@@ -175,22 +174,19 @@ impl SessionKey {
         &self,
         options: &SessionOptions,
         timer: &Timer,
-        limit: Duration,
         diagnosis: &Diagnosis<'_>,
         granted: &Granted,
     ) -> Result<(Link, ClockInstant), ConnectFailure> {
-        let longest_share = share(options, diagnosis, options.connection_timeout);
         let connector = |server: &HostPort| {
-            let connector = connector(options, server, longest_share)?;
+            let connector = connector(options, server)?;
             let connector = connector.with_session_timeout(self.timeout);
             Ok(connector.with_session(self.session.clone()))
         };
-        let share = share(options, diagnosis, limit);
         let granted = granted.clone();
         let pass = Pass {
             diagnosis,
             options,
-            share,
+            share: diagnosis.share,
             timer,
             resumes_session: true,
         };
@@ -207,19 +203,16 @@ impl SessionKey {
 /// By default, `zookeeper-client` waits 2/5 of the session timeout for a silent server, both during
 /// and after the connect. That may be longer than the limit for the whole connect, especially as
 /// the granted timeout may be far longer than the requested timeout. So the connector waits no
-/// longer than a server's share.
+/// longer than the longest share of a server. The share of the pass would be too short after the
+/// connect.
 #[cfg_attr(
     not(any(feature = "sasl-digest-md5", feature = "sasl-gssapi")),
     expect(unused_variables, reason = "only SASL needs the server")
 )]
-fn connector(
-    options: &SessionOptions,
-    server: &HostPort,
-    share: Duration,
-) -> Result<Connector, ZkError> {
+fn connector(options: &SessionOptions, server: &HostPort) -> Result<Connector, ZkError> {
     let mut connector = Client::connector()
         .with_session_timeout(options.session_timeout)
-        .with_connection_timeout(share)
+        .with_connection_timeout(options.longest_share())
         .with_fail_eagerly();
     for Credentials { scheme, auth } in &options.auth {
         connector = connector.with_auth(scheme, auth);
