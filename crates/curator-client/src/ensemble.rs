@@ -17,10 +17,11 @@ use crate::connect_string::HostPort;
 /// follow; nor does it if the configuration names no addresses for clients, as on a standalone
 /// server and in ensembles with a static configuration.
 ///
-/// The connect string is always the fallback: until the client has reached a member at the address
-/// in the configuration, it tries the servers of the connect string and the members in random order.
-/// From then on, it tries the members first, and the other servers of the connect string if it
-/// reaches none of them.
+/// The connect string is always the fallback: until the client has reached a member as the
+/// configuration names it, it tries the servers of the connect string and the members in random
+/// order. With TLS or SASL, a member that the client has reached under another name does not count,
+/// because its name may be refused: then, the members are tried last. From then on, the client tries
+/// the members first, and the other servers of the connect string if it reaches none of them.
 ///
 /// The client does not follow on a server that it recognizes as another one than ZooKeeper: a
 /// ClickHouse Keeper that was converted from a ZooKeeper serves the configuration of that ensemble.
@@ -28,6 +29,12 @@ use crate::connect_string::HostPort;
 /// there.)
 ///
 /// After Curator's `EnsembleTracker`, which is on by default too.
+///
+/// # Caveats
+///
+/// A client that follows connects to *any* member, also if its connect string names only some: those
+/// in its data center, or observers. Such a client needs [`Never`](Self::Never) to stay on the
+/// servers of its connect string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(
     feature = "serde",
@@ -46,7 +53,8 @@ pub enum EnsembleTracker {
     /// the members directly too. These addresses must not lead to servers of another ensemble: there,
     /// the session is unknown, and ends.
     Always,
-    /// Does not read the configuration, and tries only the servers of the connect string.
+    /// Does not read the configuration, and tries only the servers of the connect string: for a
+    /// client whose connect string names chosen members.
     Never,
 }
 
@@ -62,14 +70,16 @@ pub(crate) enum Reach {
     Member,
 }
 
-/// What a configuration has changed.
+/// What a client does with a configuration that it has read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Followed {
-    /// The client does not follow the configuration.
-    No,
-    /// The client follows the configuration, and knew these members.
+pub(crate) enum Taken {
+    /// The client does not follow it, and would not after another read over the same connection.
+    Ignored,
+    /// The client does not follow it yet: it is not known how the client has reached the server.
+    Undecided,
+    /// The client follows it, and knew these members.
     Unchanged,
-    /// The client follows the configuration. These are the servers that the next pass tries first.
+    /// The client follows it, and now [prefers](Ensemble::preferred) these servers.
     Changed(Arc<[HostPort]>),
 }
 
@@ -79,13 +89,6 @@ pub(crate) struct PassServers {
     pub(crate) all: Arc<[HostPort]>,
     /// So many of them are tried before the others.
     pub(crate) first: usize,
-}
-
-impl PassServers {
-    /// Servers that are tried before the others.
-    pub(crate) fn first(&self) -> &[HostPort] {
-        self.all.get(..self.first).unwrap_or(&self.all)
-    }
 }
 
 /// Servers that are tried in any order.
@@ -116,6 +119,17 @@ pub(crate) struct Ensemble {
 struct Known {
     reach: Reach,
     members: Members,
+}
+
+impl Known {
+    /// The members, if they come before the connect string: they are all members, and one was
+    /// reached exactly as it is named.
+    fn proved(&self) -> Option<&Arc<[HostPort]>> {
+        match &self.members {
+            Members::Complete(members) if self.reach == Reach::Member => Some(members),
+            _ => None,
+        }
+    }
 }
 
 /// The members of the last configuration that the client has followed.
@@ -156,24 +170,25 @@ impl Ensemble {
     }
 
     /// Takes the configuration that a server has returned. `reach` is how the client has reached
-    /// that server.
+    /// that server; `None` if that is not known.
     ///
     /// A configuration without members replaces none: a server that has lost it, or a member that
     /// was started with a static one, would make the client forget the ensemble.
     ///
     /// An older version replaces a newer one: the server of a confirmed connection is up to date,
     /// so the version falls only when an ensemble was restored from a backup.
-    pub(crate) fn take(&self, config: &EnsembleConfig, reach: Reach) -> Followed {
+    pub(crate) fn take(&self, config: &EnsembleConfig, reach: Option<Reach>) -> Taken {
         let before = self.servers(false);
         let mut known = self.lock();
-        known.reach = known.reach.max(reach);
-        let is_followed = match self.tracker {
-            EnsembleTracker::Auto => known.reach > Reach::Unknown,
-            EnsembleTracker::Always => true,
-            EnsembleTracker::Never => false,
-        };
-        if !is_followed || config.members.is_empty() {
-            return Followed::No;
+        known.reach = known.reach.max(reach.unwrap_or(Reach::Unknown));
+        if config.members.is_empty() {
+            return Taken::Ignored;
+        }
+        match self.tracker {
+            EnsembleTracker::Always => {}
+            EnsembleTracker::Auto if known.reach > Reach::Unknown => {}
+            EnsembleTracker::Auto if reach.is_none() => return Taken::Undecided,
+            EnsembleTracker::Auto | EnsembleTracker::Never => return Taken::Ignored,
         }
         let members = Arc::from(&*config.members);
         known.members = if config.is_complete {
@@ -182,29 +197,50 @@ impl Ensemble {
             Members::Partial(members)
         };
         drop(known);
-        let servers = self.servers(false);
-        if servers == before {
-            Followed::Unchanged
+        if self.servers(false) == before {
+            Taken::Unchanged
         } else {
-            Followed::Changed(servers.first().into())
+            Taken::Changed(self.preferred())
         }
     }
 
     /// The servers that a pass tries. Once a member was reached as the configuration names it, the
     /// members are first, and the other servers of the connect string are tried after them, in the
-    /// same pass. Otherwise, and after a pass that has failed, all are tried in any order.
+    /// same pass. If a member was reached under another name only, which TLS or Kerberos accepts,
+    /// the members are last. Otherwise, and after a pass in which no member was reached as it is
+    /// named, all are tried in any order.
     pub(crate) fn servers(&self, has_failed: bool) -> PassServers {
         let known = self.lock();
+        if let Some(members) = known.proved().filter(|_| !has_failed) {
+            return PassServers {
+                first: members.len(),
+                all: joined(members, &self.connect_string),
+            };
+        }
+        let all = self.joined(&known);
+        let first = if known.reach == Reach::Address {
+            self.connect_string.len()
+        } else {
+            all.len()
+        };
+        PassServers { all, first }
+    }
+
+    /// The servers that a pass tries, without those of the connect string that are only the
+    /// fallback.
+    pub(crate) fn preferred(&self) -> Arc<[HostPort]> {
+        let known = self.lock();
+        known
+            .proved()
+            .map_or_else(|| self.joined(&known), Arc::clone)
+    }
+
+    /// The servers of the connect string, and then the other members.
+    fn joined(&self, known: &Known) -> Arc<[HostPort]> {
         match &known.members {
-            Members::Unknown => Arc::clone(&self.connect_string).into(),
-            Members::Complete(members) if known.reach == Reach::Member && !has_failed => {
-                PassServers {
-                    first: members.len(),
-                    all: joined(members, &self.connect_string),
-                }
-            }
+            Members::Unknown => Arc::clone(&self.connect_string),
             Members::Partial(members) | Members::Complete(members) => {
-                joined(&self.connect_string, members).into()
+                joined(&self.connect_string, members)
             }
         }
     }
@@ -239,9 +275,25 @@ mod tests {
         hosts.join(",")
     }
 
-    /// The servers that are tried first.
+    /// The servers of a pass: those that are tried first, and then, after a `;`, the others.
     fn tried(ensemble: &Ensemble, has_failed: bool) -> String {
-        names(ensemble.servers(has_failed).first())
+        let PassServers { all, first } = ensemble.servers(has_failed);
+        let (first, others) = all.split_at(first);
+        if others.is_empty() {
+            names(first)
+        } else {
+            format!("{};{}", names(first), names(others))
+        }
+    }
+
+    /// What follows from a configuration with these members, at a server that was reached so.
+    fn taken(ensemble: &Ensemble, hosts: &[&str], reach: impl Into<Option<Reach>>) -> Taken {
+        ensemble.take(&config(hosts), reach.into())
+    }
+
+    fn changed(servers: &str) -> Taken {
+        let servers = ConnectString::parse(servers).unwrap();
+        Taken::Changed(servers.hosts().into())
     }
 
     #[test]
@@ -249,63 +301,79 @@ mod tests {
         let ensemble = ensemble(EnsembleTracker::Auto);
         assert_eq!(tried(&ensemble, false), "a,b,c");
         assert!(!ensemble.is_followed());
-        // Reached under another name, as with a name for all servers in the connect string.
-        let first = ensemble.take(&config(&["b", "c", "d"]), Reach::Address);
         assert_eq!(
-            first,
-            Followed::Changed(ensemble.servers(false).first().into())
+            taken(&ensemble, &["b", "c", "d"], Reach::Member),
+            changed("b,c,d")
         );
-        assert_eq!(tried(&ensemble, false), "a,b,c,d");
-        assert!(ensemble.is_followed() && ensemble.needs_reach());
-        assert!(matches!(
-            ensemble.take(&config(&["b", "c", "d"]), Reach::Member),
-            Followed::Changed(_)
-        ));
-        assert_eq!(tried(&ensemble, false), "b,c,d");
         // The rest of the connect string is tried in the same pass.
-        assert_eq!(names(&ensemble.servers(false).all), "b,c,d,a");
+        assert_eq!(tried(&ensemble, false), "b,c,d;a");
         assert_eq!(tried(&ensemble, true), "a,b,c,d");
-        assert!(!ensemble.needs_reach());
+        assert!(ensemble.is_followed() && !ensemble.needs_reach());
         // The server of this configuration was removed from it.
-        ensemble.take(&config(&["d", "e", "f"]), Reach::Unknown);
-        assert_eq!(tried(&ensemble, false), "d,e,f");
+        assert_eq!(
+            taken(&ensemble, &["d", "e", "f"], Reach::Unknown),
+            changed("d,e,f")
+        );
+        assert_eq!(tried(&ensemble, false), "d,e,f;a,b,c");
         assert_eq!(tried(&ensemble, true), "a,b,c,d,e,f");
-        let again = ensemble.take(&config(&["d", "e", "f"]), Reach::Member);
-        assert_eq!(again, Followed::Unchanged);
+        assert_eq!(
+            taken(&ensemble, &["d", "e", "f"], Reach::Member),
+            Taken::Unchanged
+        );
+    }
+
+    #[test]
+    fn members_are_tried_last_while_their_names_may_be_refused() {
+        let ensemble = ensemble(EnsembleTracker::Auto);
+        // Reached under another name, as with a name for all servers in the connect string.
+        assert_eq!(
+            taken(&ensemble, &["b", "d", "e"], Reach::Address),
+            changed("a,b,c,d,e")
+        );
+        for has_failed in [false, true] {
+            assert_eq!(tried(&ensemble, has_failed), "a,b,c;d,e");
+        }
+        assert!(ensemble.is_followed() && ensemble.needs_reach());
+        assert_eq!(
+            taken(&ensemble, &["b", "d", "e"], Reach::Member),
+            changed("b,d,e")
+        );
+        assert_eq!(tried(&ensemble, false), "b,d,e;a,c");
     }
 
     #[test]
     fn addresses_at_which_no_member_was_reached_are_followed_only_on_request() {
-        let mapped = config(&["d", "e", "f"]);
+        let mapped = ["d", "e", "f"];
         let auto = ensemble(EnsembleTracker::Auto);
-        assert_eq!(auto.take(&mapped, Reach::Unknown), Followed::No);
+        assert_eq!(taken(&auto, &mapped, Reach::Unknown), Taken::Ignored);
+        assert_eq!(taken(&auto, &mapped, None), Taken::Undecided);
         assert_eq!(tried(&auto, false), "a,b,c");
-        let always = ensemble(EnsembleTracker::Always);
-        assert!(matches!(
-            always.take(&mapped, Reach::Unknown),
-            Followed::Changed(_)
-        ));
-        // They are added to the connect string, and do not replace it.
-        assert_eq!(tried(&always, false), "a,b,c,d,e,f");
+        for reach in [None, Some(Reach::Unknown)] {
+            let always = ensemble(EnsembleTracker::Always);
+            assert_eq!(taken(&always, &mapped, reach), changed("a,b,c,d,e,f"));
+            // They are added to the connect string, and do not replace it.
+            assert_eq!(tried(&always, false), "a,b,c,d,e,f");
+        }
         let never = ensemble(EnsembleTracker::Never);
-        assert_eq!(never.take(&mapped, Reach::Member), Followed::No);
+        assert_eq!(taken(&never, &mapped, Reach::Member), Taken::Ignored);
         assert_eq!(tried(&never, false), "a,b,c");
-        assert!(!never.is_tracked() && auto.is_tracked() && always.is_tracked());
+        assert!(!never.is_tracked() && auto.is_tracked());
     }
 
     #[test]
     fn a_configuration_that_leaves_members_out_does_not_replace_the_connect_string() {
         let ensemble = ensemble(EnsembleTracker::Auto);
-        assert_eq!(ensemble.take(&config(&[]), Reach::Unknown), Followed::No);
+        assert_eq!(taken(&ensemble, &[], Reach::Unknown), Taken::Ignored);
+        assert_eq!(taken(&ensemble, &[], None), Taken::Ignored);
         let mut some = config(&["c", "d"]);
         some.is_complete = false;
-        ensemble.take(&some, Reach::Member);
+        ensemble.take(&some, Some(Reach::Member));
         assert_eq!(tried(&ensemble, false), "a,b,c,d");
-        ensemble.take(&config(&["c", "d"]), Reach::Member);
-        assert_eq!(tried(&ensemble, false), "c,d");
+        assert_eq!(taken(&ensemble, &["c", "d"], Reach::Member), changed("c,d"));
+        assert_eq!(tried(&ensemble, false), "c,d;a,b");
         // An empty configuration does not make the client forget the members.
-        assert_eq!(ensemble.take(&config(&[]), Reach::Member), Followed::No);
-        assert_eq!(tried(&ensemble, false), "c,d");
+        assert_eq!(taken(&ensemble, &[], Reach::Member), Taken::Ignored);
+        assert_eq!(tried(&ensemble, false), "c,d;a,b");
         assert!(ensemble.is_followed());
     }
 }

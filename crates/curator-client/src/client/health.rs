@@ -40,8 +40,10 @@ pub struct ClientHealth {
     /// the connect string names the server, or the ensemble's configuration. `None` without a
     /// session.
     pub server: Option<String>,
-    /// The servers that the client tries first at the next connect: those of the connect string, or
-    /// the members of an ensemble that it [follows](crate::EnsembleTracker).
+    /// The servers that the client tries at the next connect: those of the connect string, and the
+    /// members of an ensemble that it [follows](crate::EnsembleTracker). Once it has reached one of
+    /// them as the ensemble names it, the members alone: the other servers of the connect string are
+    /// then only the fallback.
     pub servers: Vec<String>,
     /// What is left of the session's lease: how long the session is certainly alive if no server
     /// answers from now on. Zero without a session. In normal operation, it stays above 0.4 of the
@@ -141,8 +143,7 @@ impl CuratorClient {
             servers: self
                 .inner
                 .ensemble
-                .servers(false)
-                .first()
+                .preferred()
                 .iter()
                 .map(ToString::to_string)
                 .collect(),

@@ -28,8 +28,9 @@ pub(crate) struct EnsembleConfig {
     pub(crate) members: Vec<HostPort>,
     /// Whether every line of a member is understood, and has an address for clients.
     pub(crate) is_complete: bool,
-    /// The version, which rises with each change; 0 if there is none.
-    pub(crate) version: u64,
+    /// The version, for the log: it rises with each change. `None` if there is none, or it is not
+    /// understood.
+    pub(crate) version: Option<u64>,
 }
 
 impl EnsembleConfig {
@@ -38,7 +39,7 @@ impl EnsembleConfig {
         let mut config = Self {
             members: Vec::new(),
             is_complete: true,
-            version: 0,
+            version: None,
         };
         let Some(text) = std::str::from_utf8(data)
             .ok()
@@ -49,7 +50,7 @@ impl EnsembleConfig {
         };
         for (key, value) in text.lines().filter_map(|line| line.trim().split_once('=')) {
             if key == "version" {
-                config.version = u64::from_str_radix(value, 16).unwrap_or_default();
+                config.version = u64::from_str_radix(value, 16).ok();
             } else if key.starts_with("server.") {
                 config.add(addresses(value));
             }
@@ -172,7 +173,7 @@ mod tests {
             let members: Vec<_> = config.members.iter().map(ToString::to_string).collect();
             assert_eq!(members.join(","), expected, "{line}");
             assert!(config.is_complete, "{line}");
-            assert_eq!(config.version, 0x1f);
+            assert_eq!(config.version, Some(0x1f));
         }
     }
 
@@ -208,10 +209,10 @@ mod tests {
         let data = "# comment\ngroup.1=1:2\nweight.1=1\nserver\nversion\n\
                     server.1=a:1:2;3\nserver.2=b:1:2;a:3\nserver.9=b:1:2;3";
         assert_eq!(members(data), ["a:3", "b:3"]);
-        for nothing in ["", "version=0", "version=xyz"] {
+        for (nothing, version) in [("", None), ("version=0", Some(0)), ("version=xyz", None)] {
             let config = EnsembleConfig::parse(nothing.as_bytes());
             assert!(config.members.is_empty() && config.is_complete, "{nothing}");
-            assert_eq!(config.version, 0);
+            assert_eq!(config.version, version, "{nothing}");
         }
     }
 

@@ -1,17 +1,19 @@
 //! Reads the configuration of the ensemble over each new connection, and watches it while the client
 //! follows it.
 
+mod lookup;
+
 use std::future::pending;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::{FutureExt as _, StreamExt as _, stream};
 
+use self::lookup::is_listed_at;
 use super::Supervisor;
 use crate::connect_string::HostPort;
-use crate::ensemble::{Ensemble, EnsembleConfig, Followed, Reach};
+use crate::ensemble::{Ensemble, EnsembleConfig, Reach, Taken};
 use crate::error::Error;
 use crate::link::Watch;
 use crate::options::SessionOptions;
@@ -23,19 +25,18 @@ use crate::time::{Deadline, Timer};
 use crate::tls::TlsOptions;
 use crate::transport::WatchEvent;
 
-/// How long the members' names are looked up, to find the server of the connection among them.
-const LOOKUP_LIMIT: Duration = Duration::from_secs(5);
-/// The pause before another read of a configuration that could not be read, or whose members' names
-/// could not be looked up.
-const PAUSE: Duration = Duration::from_secs(60);
-/// How many names are looked up at the same time.
-const LOOKUPS: usize = 8;
+/// The first pause before another read over the same connection.
+const FIRST_PAUSE: Duration = Duration::from_secs(60);
+/// The longest pause before another read over the same connection.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 
 /// Follows the configuration of the ensemble in one session.
 ///
 /// Sends one read over each connection. Only while the client follows a configuration, the read sets
 /// a watch, which stays until the configuration changes or the connection ends: removing a watch
-/// would cost a request. A read that fails, but is not refused, is repeated after a pause.
+/// would cost a request. A read that fails, but is not refused, is repeated after a pause; so is one
+/// that names members whose names cannot be looked up. The pauses over a connection double, from a
+/// minute to an hour.
 ///
 /// Does nothing on a server other than ZooKeeper: it may serve the configuration of the ensemble
 /// whose data it was given.
@@ -44,17 +45,49 @@ pub(super) struct Following {
     stage: Stage,
     /// The number of the session's connection that was used last.
     connection: u64,
+    pauses: Pauses,
 }
 
 enum Stage {
     /// There is nothing to wait for until the next connection.
     Idle,
-    Reading(BoxFuture<'static, Stage>),
+    Reading(BoxFuture<'static, Read>),
     /// The next read over the same connection.
     Paused(Deadline),
     Watching(Watch),
     /// The servers refuse the request, so this session does not repeat it.
     Refused,
+}
+
+/// What a read has come to.
+enum Read {
+    /// The client does not follow the configuration.
+    Ignored,
+    /// The client follows the configuration.
+    Followed(Watch),
+    /// The read has failed, or a name could not be looked up.
+    Again,
+    /// The servers refuse the request.
+    Refused,
+}
+
+/// The pauses before the next reads over a connection.
+#[derive(Debug)]
+struct Pauses {
+    next: Duration,
+}
+
+impl Pauses {
+    fn begin() -> Self {
+        Self { next: FIRST_PAUSE }
+    }
+
+    /// The next pause. The one after it is twice as long.
+    fn next(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = pause.saturating_mul(2).min(LONGEST_PAUSE);
+        pause
+    }
 }
 
 impl Following {
@@ -74,6 +107,7 @@ impl Following {
                 Stage::Refused
             },
             connection: 0,
+            pauses: Pauses::begin(),
         }
     }
 
@@ -83,6 +117,7 @@ impl Following {
         let connection = session.connections();
         if connection != self.connection && !matches!(self.stage, Stage::Refused) {
             self.connection = connection;
+            self.pauses = Pauses::begin();
             self.read(session);
         }
     }
@@ -96,8 +131,8 @@ impl Following {
         match &mut self.stage {
             Stage::Idle | Stage::Refused => pending().await,
             Stage::Reading(reading) => {
-                let next = reading.await;
-                self.stage = next;
+                let read = reading.await;
+                self.has_read(read);
             }
             Stage::Paused(deadline) => {
                 let timer = &self.reader.timer;
@@ -106,7 +141,7 @@ impl Following {
                     self.read(session);
                 } else {
                     // The next connection reads, unless this one is confirmed again.
-                    self.stage = Stage::Paused(Deadline::after(PAUSE));
+                    self.stage = Stage::Paused(Deadline::after(FIRST_PAUSE));
                 }
             }
             Stage::Watching(watch) => match watch.fired().await {
@@ -118,11 +153,24 @@ impl Following {
 
     fn read(&mut self, session: &Session) {
         let reading = self.reader.clone().read(session.clone());
-        let mut reading = async { caught(reading).await.unwrap_or(Stage::Idle) }.boxed();
+        let mut reading = async { caught(reading).await.unwrap_or(Read::Ignored) }.boxed();
         // The first poll sends the request.
-        self.stage = (&mut reading)
-            .now_or_never()
-            .unwrap_or(Stage::Reading(reading));
+        match (&mut reading).now_or_never() {
+            Some(read) => self.has_read(read),
+            None => self.stage = Stage::Reading(reading),
+        }
+    }
+
+    fn has_read(&mut self, read: Read) {
+        self.stage = match read {
+            Read::Ignored => Stage::Idle,
+            Read::Followed(watch) => {
+                self.pauses = Pauses::begin();
+                Stage::Watching(watch)
+            }
+            Read::Again => Stage::Paused(Deadline::after(self.pauses.next())),
+            Read::Refused => Stage::Refused,
+        };
     }
 
     /// The watch, which should be dropped only after its connection: its drop sends a request. A
@@ -135,15 +183,6 @@ impl Following {
     }
 }
 
-/// Whether the client follows a configuration that it has read.
-enum Taken {
-    Followed,
-    /// The client does not follow it, and would not after another read.
-    Ignored,
-    /// A name could not be looked up, so the client does not follow it yet.
-    Undecided,
-}
-
 /// Reads a configuration.
 #[derive(Clone)]
 struct Reader {
@@ -154,34 +193,34 @@ struct Reader {
 
 impl Reader {
     /// Sends a request when it is first polled.
-    async fn read(self, session: Session) -> Stage {
+    async fn read(self, session: Session) -> Read {
         if !self.ensemble.is_followed() {
             let taken = match session.get_config().await {
                 Ok((data, _)) => self.take(&data, &session).await,
                 Err(error) => return self.failed(&error),
             };
             match taken {
-                Taken::Followed => {}
-                Taken::Ignored => return Stage::Idle,
-                Taken::Undecided => return Stage::Paused(Deadline::after(PAUSE)),
+                Taken::Unchanged | Taken::Changed(_) => {}
+                Taken::Ignored => return Read::Ignored,
+                Taken::Undecided => return Read::Again,
             }
         }
         match session.watch_config().await {
             Ok((data, _, watch)) => {
                 self.take(&data, &session).await;
-                Stage::Watching(watch)
+                Read::Followed(watch)
             }
             Err(error) => self.failed(&error),
         }
     }
 
-    fn failed(&self, error: &Error) -> Stage {
+    fn failed(&self, error: &Error) -> Read {
         let client = &*self.options.name;
         tracing::debug!(client, error = %Truncated(error), "cannot read the ensemble's configuration");
         if error.is_retryable() {
-            Stage::Paused(Deadline::after(PAUSE))
+            Read::Again
         } else {
-            Stage::Refused
+            Read::Refused
         }
     }
 
@@ -193,36 +232,30 @@ impl Reader {
         } else {
             Some(Reach::Unknown)
         };
-        match self.ensemble.take(&config, reach.unwrap_or(Reach::Unknown)) {
-            Followed::No => {
-                let why = if config.members.is_empty() {
-                    "it names no address for clients that this client can use"
-                } else if reach.is_none() {
-                    "the addresses of its members cannot be looked up"
-                } else {
-                    "it does not name the server that this client is connected to"
-                };
-                let client = &*self.options.name;
-                tracing::debug!(client, why, "not following the ensemble's configuration");
-                if reach.is_none() {
-                    Taken::Undecided
-                } else {
-                    Taken::Ignored
-                }
-            }
-            Followed::Unchanged => Taken::Followed,
-            Followed::Changed(servers) => {
-                let client = &*self.options.name;
+        let taken = self.ensemble.take(&config, reach);
+        let client = &*self.options.name;
+        let why_not = match &taken {
+            Taken::Unchanged => None,
+            Taken::Changed(servers) => {
                 let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
                 tracing::info!(
                     client,
                     servers = &*Truncated(&servers.join(",")).to_string(),
-                    version = format_args!("{:x}", config.version),
+                    version = config.version.map(|version| format!("{version:x}")),
                     "following the ensemble"
                 );
-                Taken::Followed
+                None
             }
+            Taken::Undecided => Some("the addresses of its members cannot be looked up"),
+            Taken::Ignored if config.members.is_empty() => {
+                Some("it names no address for clients that this client can use")
+            }
+            Taken::Ignored => Some("it does not name the server that this client is connected to"),
+        };
+        if let Some(why) = why_not {
+            tracing::debug!(client, why, "not following the ensemble's configuration");
         }
+        taken
     }
 
     /// Whether the client can connect to a server of this name. A certificate cannot name every
@@ -257,11 +290,7 @@ impl Reader {
             return Some(Reach::Member);
         }
         let is_listed = match address {
-            Some(address) => tokio::select! {
-                biased;
-                is_listed = is_listed_at(members, address) => is_listed?,
-                () = self.timer.sleep(LOOKUP_LIMIT) => return None,
-            },
+            Some(address) => is_listed_at(members, address, &self.timer).await?,
             None => false,
         };
         Some(if !is_listed {
@@ -274,60 +303,14 @@ impl Reader {
     }
 }
 
-/// Whether `address` is the address of one of `members`; `None` if that is not known, because a name
-/// could not be looked up. Looks up the names of those with its port only, so a client of a proxy, at
-/// another port, looks up none.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a connection in a simulation has no address"
-)]
-async fn is_listed_at(members: &[HostPort], address: SocketAddr) -> Option<bool> {
-    let ip = address.ip().to_canonical();
-    let named: Vec<_> = members
-        .iter()
-        .filter(|member| member.port() == address.port())
-        .cloned()
-        .collect();
-    let mut lookups = stream::iter(named)
-        // `async_net` looks names up on its own threads, which do not delay the end of a runtime.
-        .map(async |member: HostPort| async_net::resolve((member.host(), member.port())).await)
-        .buffer_unordered(LOOKUPS);
-    let mut has_failed = false;
-    while let Some(found) = lookups.next().await {
-        match found {
-            Ok(found) if found.iter().any(|found| found.ip().to_canonical() == ip) => {
-                return Some(true);
-            }
-            Ok(_) => {}
-            Err(_) => has_failed = true,
-        }
-    }
-    (!has_failed).then_some(false)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connect_string::ConnectString;
 
-    // Runs in real time: names are looked up.
-    #[tokio::test]
-    async fn a_name_that_cannot_be_looked_up_leaves_it_unknown_whether_the_server_is_a_member() {
-        let members = |text| ConnectString::parse(text).unwrap().hosts().to_vec();
-        let address = "127.0.0.1:7".parse().unwrap();
-        for (named, expected) in [
-            ("127.0.0.1:7", Some(true)),
-            ("127.0.0.2:7", Some(false)),
-            // Another port is not looked up.
-            ("unknown.invalid:8", Some(false)),
-            ("unknown.invalid:7", None),
-            ("unknown.invalid:7,127.0.0.1:7", Some(true)),
-        ] {
-            assert_eq!(
-                is_listed_at(&members(named), address).await,
-                expected,
-                "{named}"
-            );
-        }
+    #[test]
+    fn pauses_double_from_a_minute_to_an_hour() {
+        let mut pauses = Pauses::begin();
+        let minutes = [(); 8].map(|()| pauses.next().as_secs() / 60);
+        assert_eq!(minutes, [1, 2, 4, 8, 16, 32, 60, 60]);
     }
 }

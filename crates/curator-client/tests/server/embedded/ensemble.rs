@@ -5,7 +5,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, SystemTime};
 
-use curator_client::{ConnectionState, CuratorClient, EnsembleTracker};
+use curator_client::{ConnectionState, CuratorClient, EnsembleTracker, Session};
 use curator_test::{EmbeddedServer, FaultProxy, OpCode, Process, Simulation};
 
 use crate::support::{builder, soon, until};
@@ -323,23 +323,108 @@ async fn the_rest_of_the_connect_string_is_tried_before_a_short_lease_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_fails_is_repeated_over_the_same_connection() {
+async fn reads_that_fail_are_repeated_over_the_same_connection_after_longer_and_longer_pauses() {
     let simulation = Simulation::builder().servers(3).start();
     let process = simulation.process("client");
     let builder = builder(simulation.connect_string()).ensemble_tracker(EnsembleTracker::Always);
     let client = process.run(builder.connect()).await.unwrap();
     let session = client.session().await.unwrap();
+    let reads = || {
+        let requests = simulation.requests();
+        requests.get(&OpCode::GetData).copied().unwrap_or_default()
+    };
+    // The read over the first connection has arrived.
+    while reads() == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let before = reads();
     assert!(simulation.set_ensemble(&[1, 2, 3]));
-    simulation.throttle(|request| request.op() == OpCode::GetData);
+    for _ in 0..3 {
+        simulation.throttle(|request| request.op() == OpCode::GetData);
+    }
     reconnected_in_simulation(&client, &process).await;
     let connections = session.connections();
-    let reads = || simulation.requests()[&OpCode::GetData];
-    tokio::time::sleep(Duration::from_secs(50)).await;
-    assert_eq!(client.health().watches, 0);
-    let before = reads();
+    // The pauses: one minute, two, and four.
+    for (seconds, count) in [(50, 1), (20, 2), (100, 2), (20, 3), (220, 3)] {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        assert_eq!(reads(), before + count);
+        assert_eq!(client.health().watches, 0);
+    }
     tokio::time::sleep(Duration::from_secs(20)).await;
     // One without a watch, and one with a watch.
-    assert_eq!(reads(), before + 2);
+    assert_eq!(reads(), before + 5);
     assert_eq!(client.health().watches, 1);
     assert_eq!(session.connections(), connections);
+}
+
+/// A client whose connect string names one of five members, which alone exists.
+async fn one_of_five(
+    process: &Process,
+    simulation: &Simulation,
+    connection_timeout: u64,
+) -> CuratorClient {
+    let builder = builder(simulation.connect_string())
+        .ensemble_tracker(EnsembleTracker::Auto)
+        .connection_timeout(Duration::from_secs(connection_timeout));
+    let client = process.run(builder.connect()).await.unwrap();
+    assert!(simulation.set_ensemble(&[1, 2, 3, 4, 5]));
+    while client.health().servers.len() != 5 {
+        reconnected_in_simulation(&client, process).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    client
+}
+
+/// Waits until the client has another session, and returns it.
+async fn replaced(client: &CuratorClient, session: &Session) -> Session {
+    let replaced = async {
+        loop {
+            if let Ok(next) = client.session().await
+                && !next.is_same(session)
+            {
+                break next;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), replaced)
+        .await
+        .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_may_be_as_silent_as_without_members() {
+    let simulation = Simulation::builder().servers(1).start();
+    let process = simulation.process("client");
+    // A share of the connect string is 2/5 of the session timeout: 8 s; one of five servers, 3 s.
+    let client = one_of_five(&process, &simulation, 15).await;
+    let paused = async |session: &Session| {
+        let connections = session.connections();
+        simulation.pause_server(1);
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        simulation.resume_server(1);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(session.is_valid() && session.is_connected());
+        assert_eq!(session.connections(), connections);
+    };
+    let resumed = client.session().await.unwrap();
+    paused(&resumed).await;
+    simulation.expire_session(resumed.id()).unwrap();
+    // Opened while the members are known.
+    let opened = replaced(&client, &resumed).await;
+    paused(&opened).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_slow_to_connect_stays_reachable_when_members_are_known() {
+    let simulation = Simulation::builder().servers(1).start();
+    let process = simulation.process("client");
+    // A share of the connect string is 4 s, and one of five servers, at first, 1 s.
+    let client = one_of_five(&process, &simulation, 4).await;
+    let session = client.session().await.unwrap();
+    let latency = Duration::from_millis(700);
+    simulation.set_latency(latency..=latency);
+    simulation.expire_session(session.id()).unwrap();
+    let next = replaced(&client, &session).await;
+    assert!(next.is_connected());
 }
