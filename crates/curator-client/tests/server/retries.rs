@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use curator_client::{CuratorClient, Error, retry_fn};
+use curator_client::{Error, retry_fn};
 use curator_test::{OpCode, Simulation};
 
-use crate::support::{Recorded, behind_proxy_with, soon, unique_path};
+use crate::support::{Recorded, behind_proxy_with, builder, soon, unique_path};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -15,7 +15,7 @@ async fn a_policy_is_given_the_number_of_retries_and_the_elapsed_time() {
     let policy = Recorded::new(3, PAUSE);
     let simulation = Simulation::new(1);
     let process = simulation.process("client");
-    let client = CuratorClient::builder(simulation.connect_string()).retry_policy(policy.clone());
+    let client = builder(simulation.connect_string()).retry_policy(policy.clone());
     let client = process.run(client.connect()).await.unwrap();
     let calls = || std::mem::take(&mut *policy.calls.lock().unwrap());
     // The policy is not called for an error that the server returned.
