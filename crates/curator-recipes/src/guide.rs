@@ -38,6 +38,7 @@
 
 /// What every lock guarantees, and under which assumptions.
 ///
+/// [an-ensemble-that-changes]: crate::guide::production#an-ensemble-that-changes
 /// [chroot-and-permissions]: crate::guide::production#chroot-and-permissions
 /// [fencing]: crate::guide::fencing
 /// [interop]: crate::guide::interop
