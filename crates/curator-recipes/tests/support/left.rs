@@ -20,6 +20,16 @@ pub(crate) async fn keep(client: &CuratorClient, dirs: &[impl AsRef<str>]) {
     futures_util::future::join_all(creating).await;
 }
 
+/// Like [`keep`], without the children: creates the directories as persistent nodes, which no server
+/// removes.
+pub(crate) async fn keep_empty(client: &CuratorClient, dirs: &[impl AsRef<str>]) {
+    let creating = dirs.iter().map(async |dir| {
+        let create = client.create().creating_parent_containers();
+        create.for_path(dir.as_ref(), "").await.unwrap();
+    });
+    futures_util::future::join_all(creating).await;
+}
+
 /// Waits until the client's janitor is idle, and these directories are empty, but for the child that
 /// [`keep`] creates.
 pub(crate) async fn nothing_left(client: &CuratorClient, dirs: &[impl AsRef<str>]) {

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
 use super::{acquiring, free, semaphore, until_counts};
-use crate::support::{behind_proxy, client, connect, path, proxy, soon};
+use crate::support::{behind_proxy, client, connect, keep_empty, path, proxy, soon};
 
 type Tried = Option<Vec<SemaphoreLease>>;
 
@@ -33,8 +33,12 @@ async fn stopped_in_the_queue(
 ) -> (FaultProxy, CuratorClient, JoinHandle<Vec<SemaphoreLease>>) {
     let (proxy, client) = behind_proxy().await;
     let semaphore = semaphore(&client, path, max);
-    // This creates the directories.
-    semaphore.acquire().await.unwrap().release().await.unwrap();
+    // Otherwise the first reply could be that of a create that found no directory.
+    keep_empty(
+        &client,
+        &["locks", "leases"].map(|name| format!("{path}/{name}")),
+    )
+    .await;
     proxy.reset_counts();
     proxy.hold_replies(OpCode::MultiRead);
     let stopped = acquiring(&semaphore, 1);
