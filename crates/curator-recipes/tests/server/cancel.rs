@@ -5,8 +5,8 @@ use curator_test::OpCode;
 use futures_util::FutureExt as _;
 
 use crate::support::{
-    behind_proxy, client, end_session, free, mutex, non_reentrant, path, polled_until, queue_of,
-    requests_of, soon,
+    behind_proxy, client, end_session, free, keep_empty, mutex, non_reentrant, path, polled_until,
+    queue_of, requests_of, soon,
 };
 
 #[test]
@@ -44,7 +44,7 @@ async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
     let steady = self::client().await;
     let path = path("drop-session");
     // The directory exists, so the next create creates the queue node.
-    free(&client, &[&path]).await;
+    keep_empty(&steady, &[&path]).await;
     proxy.swallow_next_reply(OpCode::Create2);
     let mutex = mutex(&client, &path);
     let acquiring = polled_until(mutex.acquire(), queue_of(&steady, &path, 1)).await;

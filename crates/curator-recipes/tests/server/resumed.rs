@@ -10,8 +10,8 @@ use futures_util::future::join_all;
 
 use crate::support::subjects::{Held, Kind};
 use crate::support::{
-    acquiring, arc, behind_proxy, children, client, mutex, path, queue_of, requests_of, soon,
-    spawn_acquire, still_waits,
+    acquiring, arc, behind_proxy, children, client, keep_empty, mutex, path, queue_of, requests_of,
+    soon, spawn_acquire, still_waits,
 };
 
 /// Cuts the connection, and holds back the replies to the next handshakes. Returns when the client
@@ -130,7 +130,8 @@ async fn an_acquire_that_is_not_polled_while_its_session_resumes_checks_its_node
     let steady = client().await;
     let dir = path("late");
     let mutex = mutex(&holding, &dir);
-    mutex.acquire().await.unwrap().release().await.unwrap();
+    // The directory exists, so the next create creates the queue node.
+    keep_empty(&steady, &[&dir]).await;
     let mut states = holding.connection_states();
     proxy.hold_replies(OpCode::Create2);
     let mut acquire = pin!(mutex.acquire());

@@ -20,7 +20,7 @@ use tokio::task::{JoinHandle, block_in_place};
 
 use crate::support::subjects::Kind;
 use crate::support::{
-    AnyLock, arc, behind_proxy_with, children, client as connected, mutex, non_reentrant,
+    AnyLock, arc, behind_proxy_with, children, client as connected, keep, mutex, non_reentrant,
     nothing_left, path, requests_of, simulated, soon, spawn_acquire, unplug_process,
     until_simulated,
 };
@@ -386,8 +386,9 @@ async fn a_policy_that_panics_ends_its_acquire_like_a_drop_and_not_the_client() 
         .acquire()
         .await
         .unwrap();
+    let dirs = ["a", "b", "c"].map(|name| format!("{path}/{name}"));
+    keep(&client, &dirs).await;
     for (lock, list) in mutex_and_multi_lock(&view, &path).into_iter().zip(LISTS) {
-        lock.acquire().await.unwrap().release().await.unwrap();
         // The contender has a node when the policy is asked.
         panics.store(true, Ordering::Relaxed);
         let lists = requests_of(&proxy, list);
@@ -400,9 +401,5 @@ async fn a_policy_that_panics_ends_its_acquire_like_a_drop_and_not_the_client() 
     }
     assert!(held.is_valid());
     held.release().await.unwrap();
-    nothing_left(
-        &client,
-        &["a", "b", "c"].map(|name| format!("{path}/{name}")),
-    )
-    .await;
+    nothing_left(&client, &dirs).await;
 }

@@ -10,8 +10,8 @@ use curator_recipes::{
 use curator_test::OpCode;
 
 use crate::support::{
-    Row, adjusted_server, behind_proxy, client as connected, connect, mutex, path, requests_of,
-    soon, until,
+    Row, adjusted_server, behind_proxy, client as connected, connect, keep, mutex, path,
+    requests_of, soon, until,
 };
 
 fn long(client: &CuratorClient, path: &str) -> DistributedAtomicLong {
@@ -125,6 +125,7 @@ async fn a_value_at_the_path_of_a_lock_is_refused_and_is_never_a_container() {
 async fn a_value_in_the_directories_of_a_semaphore_or_an_ephemeral_node_is_refused() {
     let client = connected().await;
     let path = path("values/semaphore");
+    keep(&client, &[format!("{path}/leases")]).await;
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 1).unwrap();
     let lease = semaphore.acquire().await.unwrap();
     for below in ["", "/leases"] {
@@ -283,6 +284,7 @@ async fn a_semaphore_refuses_a_count_in_its_own_nodes() {
 async fn a_count_above_its_semaphore_is_refused_only_if_it_is_a_directory() {
     let client = connected().await;
     let limits = path("values/limits");
+    keep(&client, &[&limits]).await;
     let semaphore = |name: &str| {
         let count = SharedCount::new(&client, &limits, 1).unwrap();
         InterProcessSemaphoreV2::with_shared_count(&client, format!("{limits}/{name}"), count)

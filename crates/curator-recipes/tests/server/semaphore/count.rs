@@ -5,9 +5,10 @@ use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease, SharedCoun
 use curator_test::{FaultProxy, OpCode};
 use tokio::task::JoinHandle;
 
-use super::{acquiring, leases, queue, until_counts};
+use super::{acquiring, leases, leases_dir, locks_dir, queue, until_counts};
 use crate::support::{
-    DEFAULT_TIMEOUT, behind_proxy, client, path, requests_of, round_trips, soon, still_waits,
+    DEFAULT_TIMEOUT, behind_proxy, client, keep_empty, path, requests_of, round_trips, soon,
+    still_waits,
 };
 
 fn count(client: &CuratorClient, path: &str, seed: i32) -> SharedCount {
@@ -71,6 +72,8 @@ async fn a_raised_or_recreated_limit_wakes_a_waiter() {
 async fn a_lowered_limit_revokes_no_lease_and_admits_none_until_fewer_are_held() {
     let holder = client().await;
     let path = path("lowered");
+    // Otherwise the waiter may send a transaction that creates its queue.
+    keep_empty(&holder, &[locks_dir(&path), leases_dir(&path)]).await;
     let limit = count(&holder, &path, 2);
     let mut held = semaphore(&holder, &path, 2).acquire_many(2).await.unwrap();
     limit.set(1).await.unwrap();
@@ -96,7 +99,8 @@ async fn a_limit_lowered_just_before_a_lease_is_taken_is_respected() {
     let admin = client().await;
     let path = path("lowered-late");
     let limit = count(&admin, &path, 1);
-    // This creates the directories, so the waiter decides by its first read.
+    keep_empty(&admin, &[locks_dir(&path), leases_dir(&path)]).await;
+    // This creates the limit. So the waiter decides by its first read.
     semaphore(&admin, &path, 1)
         .acquire()
         .await
