@@ -57,6 +57,8 @@ async fn a_lost_session_replaces_the_node_once() {
     let (proxy, client) = behind_proxy().await;
     let others = connected().await;
     let base = path("lost");
+    // Otherwise the server may remove the directory, and the node's create must be repeated.
+    let _kept = registered(&others, &base, "b").await;
     let registration = registered(&client, &base, "a").await;
     let before = client.session().await.unwrap();
     // The client sends a transaction that checks the root on each new connection. Do not count it.
