@@ -57,7 +57,8 @@ pub(crate) fn compiles(peer: Peer) -> bool {
 }
 
 /// The command that starts the peer's worker, without the connect string and the session timeout.
-/// `program` is this program.
+/// `program` is the path of the bench's executable, which also contains the workers of the Rust
+/// clients.
 pub(crate) fn command(peer: Peer, program: &Path, prepared: &Prepared) -> anyhow::Result<Command> {
     let Some(variable) = variable(peer) else {
         let mut command = Command::new(program);
@@ -92,7 +93,11 @@ const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Reads the locations from the environment; for missing locations, runs `cargo xtask`, which finds
 /// or fetches the peer. If that fails, the error is printed, and the other peers are measured
-/// nevertheless.
+/// nevertheless. If `needs_servers` is set, also finds or fetches a ZooKeeper distribution.
+///
+/// # Errors
+///
+/// If no ZooKeeper distribution is found, and `cargo xtask` fails to fetch one.
 pub(crate) fn prepare(peers: &[Peer], needs_servers: bool) -> anyhow::Result<Prepared> {
     let mut prepared = Prepared::default();
     // Several peers may be prepared under the same name.

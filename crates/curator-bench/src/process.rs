@@ -22,7 +22,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximal number of bytes of a worker's output that an error quotes.
 const SHOWN_OUTPUT: usize = 600;
 
-/// A worker's process. It is killed when this value is dropped, and when this process ends.
+/// A worker's process. It is killed when this value is dropped, and when the bench ends.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -34,7 +34,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts the worker through `program tied`, so that it is killed with this process.
+    /// Starts the worker through `program tied`, so that it is killed when the bench ends.
     pub(crate) fn start(
         program: &Path,
         worker: &Command,
@@ -268,13 +268,14 @@ impl Switches {
     }
 }
 
-/// The processor time in `/proc/<pid>/stat`. The program's name is in parentheses, and may contain
-/// any characters.
+/// The processor time in `/proc/<pid>/stat`: `utime` and `stime`, which are fields 14 and 15. The
+/// program's name, field 2, is in parentheses, and may contain any characters.
 fn processor(stat: &str) -> Option<Duration> {
     let mut fields = stat
         .rsplit_once(") ")?
         .1
         .split(' ')
+        // From field 3, the first one after the name, to field 14.
         .skip(11)
         .map(|ticks| ticks.parse::<u32>().ok());
     let ticks = fields.next()??.checked_add(fields.next()??)?;

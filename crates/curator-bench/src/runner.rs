@@ -187,6 +187,7 @@ impl Runner {
     /// Measures a crowd until all tasks wait, and then the reconnect, if the operation has one.
     async fn crowd(&mut self, workload: &Workload, resident: u64) -> anyhow::Result<Crowd> {
         let mut crowd = Crowd::default();
+        // A crowd has one process.
         for process in &mut self.processes {
             crowd.queueing = process
                 .expect_reply("queued", |reply| match reply {

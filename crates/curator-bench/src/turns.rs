@@ -14,17 +14,18 @@ use crate::protocol::{Lock, Operation, Workload};
 use crate::run::{Options, Progress};
 use crate::runner::{Purpose, Runner, SESSION_TIMEOUT};
 
-/// If a round takes longer than this, the peer runs no further round of the case.
+/// If a round takes longer than this, and than three times `--seconds`, the peer runs no further
+/// round of the case.
 const REPEAT_LIMIT: Duration = Duration::from_secs(10);
-/// The limit for caches, whose rounds include loading a tree.
+/// Like `REPEAT_LIMIT`, for caches, whose rounds include loading a tree.
 const CACHE_REPEAT_LIMIT: Duration = Duration::from_secs(30);
 /// The warm-up of a new server, which is slow at first: without it, the results of the first cases
 /// would be too slow.
 const SERVER_WARM_UP: Duration = Duration::from_secs(10);
 /// The minimal warm-up of a client with a just-in-time compiler, on a fast server.
 const COMPILER_WARM_UP: Duration = Duration::from_secs(8);
-/// In cases that consist of rounds, the warm-up of a client with a just-in-time compiler has this
-/// many times as many rounds.
+/// Multiplies the rounds of the warm-up of a client with a just-in-time compiler, in cases that
+/// consist of rounds.
 const COMPILER_ROUNDS: usize = 5;
 /// The minimal warm-up of a client with a just-in-time compiler if the network or the disk is the
 /// bottleneck.
@@ -162,8 +163,9 @@ impl Bench<'_> {
             && peer::compiles(peer)
             && self.options.time >= Duration::from_secs(1)
         {
-            // Also warms up with whole trees: they do not change the heap that a peer with a
-            // just-in-time compiler reports for a later tree.
+            // The run above has used one small tree, whatever `workload.time` is. The compiler
+            // needs `COMPILER_WARM_UP`, so the peer uses whole trees for that long. They do not
+            // change the heap in use that it reports for a later tree.
             let begin = Instant::now();
             let whole = with_peer(self.timed(&case.workload, &format!("/bench/{case}")), peer);
             while begin.elapsed() < COMPILER_WARM_UP {
@@ -302,6 +304,7 @@ impl Bench<'_> {
         Ok(counts)
     }
 
+    /// The workload with the run's time, at `path`.
     fn timed(&self, workload: &Workload, path: &str) -> Workload {
         Workload {
             time: self.options.time,

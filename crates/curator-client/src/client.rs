@@ -251,7 +251,7 @@ impl CuratorClient {
         }
     }
 
-    /// Returns this client with another namespace instead of the current one: a view on the same
+    /// Returns this client with another namespace instead of the current one: a view of the same
     /// session. An empty namespace means none, so that `/` is the connect string's chroot.
     ///
     /// Closing one of the views closes all. After Curator's `usingNamespace`.
@@ -279,12 +279,13 @@ impl CuratorClient {
         })
     }
 
-    /// Returns this client with another retry policy instead of the current one: a view on the same
+    /// Returns this client with another retry policy instead of the current one: a view of the same
     /// session, for one lock, recipe or request. Sends nothing.
     ///
     /// The policy applies to each call of the view, and to the acquires, releases and requests of
     /// each recipe that is made with it. It does not apply to background work, which is retried
-    /// without limit: the tasks of recipes, the client's connecting, and its background deletes.
+    /// without limit: the tasks of recipes, the client's connection attempts, and its background
+    /// deletes.
     ///
     /// Closing one of the views closes all.
     ///
@@ -329,7 +330,8 @@ impl CuratorClient {
         self.inner.spawner.runtime()
     }
 
-    /// Runs a future of this client to completion on a plain thread.
+    /// Blocks the current thread until a future of this client completes. For threads outside any
+    /// runtime.
     ///
     /// # Panics
     ///

@@ -32,8 +32,8 @@ use crate::connect_string::HostPort;
 ///
 /// # Caveats
 ///
-/// A client that follows connects to *any* member, also if its connect string names only some: those
-/// in its data center, or observers. Such a client needs [`Never`](Self::Never) to stay on the
+/// A client that follows connects to *any* member, even if its connect string names only some of
+/// them: those in its data center, or observers. Such a client needs [`Never`](Self::Never) to stay on the
 /// servers of its connect string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(

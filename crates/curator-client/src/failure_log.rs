@@ -37,9 +37,9 @@ const MOST_RECOVERIES: usize = 3;
 /// interval, a failure is not logged before the interval's end, and not at all if the task recovers
 /// before.
 ///
-/// So the last line is never about a failure that has ended. If the caller reports a lasting
-/// failure again when it is [due](Self::due), the last line is about a recovery for at most a
-/// minute after the next failure.
+/// So once the task works again, the last line is not about a failure. If the caller reports a
+/// lasting failure again when it is [due](Self::due), then during a failure, the last line is about
+/// another failure for at most an hour, and about a recovery for at most a minute.
 ///
 /// Reads no clock: methods get the time as an argument.
 #[derive(Debug, Clone, Default)]
@@ -115,8 +115,8 @@ impl FailureLog {
         is_logged
     }
 
-    /// When the caller must report the present failure again, if nothing changes before: the last
-    /// line is not about this failure. `None` if no such report is needed.
+    /// When the caller must report the current failure again, if nothing changes until then. `None`
+    /// if the last line is already about this failure, or if the task works.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         let latest = self.failing?.latest;
@@ -127,8 +127,8 @@ impl FailureLog {
         }
     }
 
-    /// Records that the task works. Returns what to log: `None` if it has worked before, or if no
-    /// failure was logged since the last recovery.
+    /// Records that the task works. Returns what to log: `None` if the task was already working, or
+    /// if no failure was logged since the last recovery.
     #[must_use]
     pub fn recovered(&mut self, now: Instant) -> Option<Recovery> {
         let Failing {
@@ -379,8 +379,8 @@ mod tests {
     }
 
     proptest! {
-        /// However a task fails and recovers, the number of lines is bounded. The last line is
-        /// never about a failure that has ended. During a failure, the last line is about a
+        /// However a task fails and recovers, the number of lines is bounded. Once the task works
+        /// again, the last line is not about a failure. During a failure, the last line is about a
         /// recovery for at most a minute, and about another failure for at most an hour, even if
         /// each failure is reported only once, and again only when it is due.
         #[test]

@@ -48,7 +48,8 @@ pub(crate) async fn reconfig(address: SocketAddr, change: &Change) -> Result<Ans
         .map_err(late)?
         .map_err(Error::io(format!("connect to {address}")))?;
     let answer = timeout(TIMEOUT, exchange(&mut stream, change)).await;
-    // Also after a failure. The change is made even if the session ends only at its timeout.
+    // Closes the session after a failure too. A failed close does not matter: the change has been
+    // made or refused, and the session expires.
     let close: Control<&str, &str, &[u8]> = Control::CloseSession {};
     let closing = async {
         write(&mut stream, &frame(2, &close)).await?;
@@ -89,7 +90,7 @@ async fn exchange(stream: &mut TcpStream, change: &Change) -> Result<Answer, Err
     })
 }
 
-/// The error code of the reply to a request, 0 if there is none.
+/// Sends a request, and returns the error code of its reply; 0 means success.
 async fn answer(
     stream: &mut TcpStream,
     xid: i32,

@@ -126,7 +126,7 @@ fn privileges() -> Option<&'static [&'static str]> {
     command::succeeds(Command::new("sudo").args(["-n", "true"])).then_some(&["sudo", "-n", "-E"])
 }
 
-/// A prerequisite of the feature or of its tests.
+/// A prerequisite of the feature `sasl-gssapi`, or of its tests.
 struct Part {
     /// Debian's package.
     package: &'static str,

@@ -119,7 +119,7 @@ pub(crate) struct NotRun {
 }
 
 impl NotRun {
-    /// The tests on the other kind of servers, if the environment selects a kind.
+    /// The tests that the environment's choice of a server kind excludes. `None` without a choice.
     pub(crate) fn other_kind(chosen: Option<ServerKind>) -> Option<Self> {
         let chosen = chosen?;
         let what = match chosen {

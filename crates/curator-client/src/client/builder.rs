@@ -132,16 +132,18 @@ impl CuratorClientBuilder {
 
     /// Sets whether the client follows the configuration of an ensemble that `reconfig` changes. By
     /// default, it does if the configuration names the server that the client is connected to. Then
-    /// the client connects to any member of the ensemble, *also if the connect string names only
-    /// some*.
+    /// the client connects to any member of the ensemble, *even if the connect string names only
+    /// some of them*.
     ///
     /// Set [`Never`](EnsembleTracker::Never)
     ///
-    /// - for a client that is to use only the servers of its connect string: those in its data
-    ///   center, or observers;
-    /// - for a client at which the addresses that the ensemble names lead to servers of another
-    ///   ensemble, which would end its sessions;
-    /// - over `zookeeper-client`, on a ClickHouse Keeper that was converted from a ZooKeeper.
+    /// - if the client must use only the servers of its connect string: those in its data center,
+    ///   or observers;
+    /// - if the addresses in the ensemble's configuration reach another ensemble from this client's
+    ///   network, because that ensemble would end the client's sessions;
+    /// - if the client connects to a ClickHouse Keeper that was converted from a ZooKeeper, over
+    ///   `zookeeper-client`, because the Keeper serves the configuration of the old ensemble, and
+    ///   the client does not recognize the Keeper.
     pub fn ensemble_tracker(mut self, tracker: EnsembleTracker) -> Self {
         self.ensemble_tracker = tracker;
         self
@@ -160,17 +162,20 @@ impl CuratorClientBuilder {
     /// that, the retry policy decides whether there is another attempt. [`connect`](Self::connect)
     /// waits in the same way. From 1 ms to a day. Defaults to 15 s.
     ///
-    /// In an attempt to open a session, the servers are tried one after another. Each gets an equal
-    /// share of the connection timeout, but at most 2/5 of the configured
-    /// [session timeout](Self::session_timeout). So all of them together get no more than the
-    /// connection timeout, unless the client also tries the members of an ensemble that it
-    /// [follows](Self::ensemble_tracker): then, a share is not shorter than a second, and after
-    /// attempts in which no server was reached in time, it grows until it is as long as a share of
-    /// the servers of the connect string alone.
+    /// In an attempt to open a session, the servers are tried one after another. Each gets the
+    /// *base share*: the connection timeout divided by the number of servers of the connect string,
+    /// but at most 2/5 of the configured [session timeout](Self::session_timeout). So all of them
+    /// together get no more than the connection timeout.
     ///
-    /// A connection counts as broken when nothing arrives for as long as a share of the servers of
-    /// the connect string alone. If that exceeds 3/5 of the granted session timeout, the limit is 2/5
-    /// of the granted timeout instead.
+    /// If the client also tries the members of an ensemble that it
+    /// [follows](Self::ensemble_tracker), the connection timeout is divided by the number of all
+    /// these servers, but each gets at least a second, or the base share if that is shorter. After
+    /// attempts in which no server was reached in time, the time of each server grows up to the
+    /// base share.
+    ///
+    /// A connection counts as broken when nothing arrives for as long as the base share. If the
+    /// base share exceeds 3/5 of the granted session timeout, the limit is 2/5 of the granted
+    /// timeout instead.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self

@@ -1,7 +1,7 @@
 //! Creates missing parents as containers: together with their nodes, or alone.
 //!
-//! The server removes a container when its last child is gone. It removes a container that has had
-//! no child never (before ZooKeeper 3.10), or only after minutes. So the containers of a node are
+//! The server removes a container when its last child is gone. A container that never had a child
+//! is removed only after minutes, and before ZooKeeper 3.10 never. So the containers of a node are
 //! created in the node's transaction: after a drop or a lost reply, either all of them exist or
 //! none.
 //!
@@ -33,8 +33,8 @@ impl CuratorClient {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, some of the containers may have been created. Servers before
-    /// ZooKeeper 3.10 never remove containers that have had no child, later ones after five minutes
+    /// If the future is dropped, some of the containers may have been created. Servers older than
+    /// ZooKeeper 3.10 never remove containers that never had a child, later ones after five minutes
     /// by default (ZOOKEEPER-4915); so to create a node with its parents, use
     /// [`CreateBuilder::creating_parent_containers`](super::CreateBuilder::creating_parent_containers).
     pub async fn ensure_containers(&self, session: &Session, dir: &ZPath) -> Result<()> {
@@ -110,8 +110,9 @@ impl CuratorClient {
 /// Creates the node. If parents are missing and may be created, creates the parents and the node in
 /// one transaction.
 ///
-/// `explain` maps errors of the creates; errors of the reads of parents are returned unchanged. The
-/// error is [`Error::KeepsChanging`] if other clients create or delete parents during each of
+/// `explain` maps errors of the creates. Errors of the reads of parents are returned unchanged, and
+/// so is an [`Error::NoNode`] after which the reads found missing parents that may not be created.
+/// The error is [`Error::KeepsChanging`] if other clients create or delete parents during each of
 /// [`CREATE_ROUNDS`] attempts.
 pub(super) async fn create_with_parents(
     client: &CuratorClient,
@@ -181,7 +182,8 @@ fn transact_with_containers(
     let session = session.clone();
     async move {
         let mut result = sent.await;
-        // A server of ZooKeeper that is too old. The containers of the caller are not replaced.
+        // The server is a ZooKeeper without containers. Only the parents are replaced, not
+        // containers in the caller's `operations`.
         if is_unimplemented(&result) && all[..count].iter().any(creates_container) {
             all[..count].iter_mut().for_each(make_persistent);
             result = session.transact(all.clone()).await;

@@ -193,8 +193,8 @@ async fn create_protected(
                 continue;
             }
         };
-        // A new session gets a new id: a node of the earlier attempt belongs to the dead session.
-        // Adopting that node would be the bug CURATOR-1121.
+        // An ephemeral node gets a new protection id in a new session: a node of the earlier
+        // attempt belongs to the dead session. Adopting that node would be the bug CURATOR-1121.
         let protected = match tried.take() {
             Some(protected)
                 if !spec.mode.is_ephemeral() || protected.session.epoch() == session.epoch() =>

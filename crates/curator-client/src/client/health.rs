@@ -36,14 +36,13 @@ pub struct ClientHealth {
     pub state_for: Duration,
     /// The id of the current session, if there is one; its connection may be down.
     pub session_id: Option<i64>,
-    /// The server of the current connection, or of the previous connection if there is none now, as
-    /// the connect string names the server, or the ensemble's configuration. `None` without a
-    /// session.
+    /// The server of the current connection, or of the last one if there is none now. Named as in
+    /// the connect string or in the ensemble's configuration. `None` without a session.
     pub server: Option<String>,
     /// The servers that the client tries at the next connect: those of the connect string, and the
-    /// members of an ensemble that it [follows](crate::EnsembleTracker). Once it has reached one of
-    /// them as the ensemble names it, the members alone: the other servers of the connect string are
-    /// then only the fallback.
+    /// members of an ensemble that it [follows](crate::EnsembleTracker). Once the client has
+    /// connected to a member at the address in the ensemble's configuration, this lists only the
+    /// members; the other servers of the connect string are then the fallback.
     pub servers: Vec<String>,
     /// What is left of the session's lease: how long the session is certainly alive if no server
     /// answers from now on. Zero without a session. In normal operation, it stays above 0.4 of the
@@ -58,7 +57,7 @@ pub struct ClientHealth {
     /// The number of pending deletes of the client's [`Janitor`](crate::Janitor).
     pub pending_deletes: usize,
     /// The number of [`Watch`](crate::Watch)es on the current connection whose event has not been
-    /// read, with the one by which the client follows the ensemble.
+    /// read, including the client's watch on the ensemble's configuration.
     pub watches: usize,
     /// The last failure of the connection, or of an attempt to connect; `None` if there was none.
     pub last_failure: Option<ConnectionFailure>,

@@ -187,7 +187,8 @@ impl CuratorClient {
         let second_client = ValidOptions {
             options: Arc::new(options),
             ensemble: Arc::clone(&self.inner.ensemble),
-            // This session must have no one-shot watch; this client reads the configuration.
+            // The second session must have no one-shot watch; the first client reads the
+            // configuration.
             reads_config: false,
             // Not the policy of this handle: other handles, with other policies, share the second
             // client. It sends no request that a policy would repeat.

@@ -16,7 +16,7 @@ use super::watched_node::{OwnWatch, is_revoke_request};
 use crate::error::Result;
 use crate::shared::SharedCount;
 
-/// The requests in flight, each with the number of contest requests that it answers.
+/// Each request in flight, with the number of contest requests that it combines.
 pub(super) struct Pipeline(Vec<(usize, Sent)>);
 
 type Sent = BoxFuture<'static, Vec<ClientResult<Reply>>>;
@@ -296,7 +296,9 @@ impl Runner<'_> {
                 Answer::Children(children)
             }
             (Request::List | Request::WatchList, Err(ClientError::NoNode { .. })) => {
-                // Assumes that the directory's parent exists.
+                // Only the queues' directories: the leases' directory, which is the last one, is
+                // created with the leases. Assumes that the directory's parent exists. If it does
+                // not, the create has the reply `DirectoriesChanged`.
                 if let Some(missing) = &mut self.missing
                     && origin.is_early
                     && origin.directory < self.lock.dirs.len()
@@ -360,8 +362,9 @@ impl Runner<'_> {
         })
     }
 
-    /// Keeps the watch, and records whether a client has written a revocation request to this
-    /// contender's node.
+    /// Keeps the watch. Without a watch, records whether a client has written a revocation request
+    /// to this contender's node: in the queue, directory 0, [`Request::Inspect`] reads only nodes
+    /// of this contender.
     fn note_data(
         &mut self,
         directory: usize,

@@ -54,10 +54,12 @@ pub struct Recoveries {
     /// The number of our clients with a part that did not acquire its lock within a minute.
     #[serde(rename = "never")]
     pub not_recovered: usize,
-    /// The number of lock nodes, one session timeout later, whose session does not belong to a
-    /// running client.
+    /// The number of lock nodes with an orphaned session: from one session timeout after the
+    /// nemesis, no running client has reported the session for another session timeout and a little
+    /// more.
     pub nodes_left: usize,
-    /// The number of watches of such sessions; `None` if a server did not reply.
+    /// The number of watches of orphaned sessions, except watches on children; `None` if a server
+    /// did not reply.
     pub watches_left: Option<usize>,
 }
 
@@ -222,6 +224,7 @@ impl Tally {
     }
 }
 
+// `longest` is a maximum, so `added_up!` does not fit.
 impl AddAssign for ServiceTally {
     fn add_assign(&mut self, other: Self) {
         let Self {

@@ -164,7 +164,8 @@ where
     }
 }
 
-/// Releases a guard in one of several ways. `is_only`: whether the owner has no other guard.
+/// Releases a guard in one of several ways. `is_only`: whether the owner has no other guard with
+/// the same nodes. The read lock and the write lock of an owner have different nodes.
 pub(super) async fn give_back(life: &Life, guard: LockGuard, is_only: bool) {
     let nodes: Vec<_> = guard
         .fencing_tokens()

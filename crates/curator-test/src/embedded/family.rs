@@ -2,8 +2,8 @@
 
 use crate::dialect::Dialect;
 
-/// ClickHouse Keeper's and RaftKeeper's version of the protocol in the reply to a handshake that
-/// grants no session.
+/// The protocol version that ClickHouse Keeper and RaftKeeper put in a reply that refuses a
+/// session.
 pub(crate) const REJECTED: i32 = 42;
 
 /// The implementations of the protocol. They differ in the handshake, in the reply to unknown

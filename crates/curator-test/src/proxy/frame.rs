@@ -28,12 +28,15 @@ type RequestStart = ((i32, i64), (i32, i64));
 /// The start of the reply to a handshake: the version of the protocol and the timeout.
 type ResponseStart = (i32, i32);
 
-/// A whole frame, including its length.
+/// A ZooKeeper frame, including its length, or a TLS record, including its header.
+///
+/// The methods that change the contents are for frames, [`is_data`](Self::is_data) is for records.
+/// The [`payload`](Self::payload) of a record starts after the first four bytes of its header.
 #[derive(Debug)]
 pub(crate) struct Frame(Vec<u8>);
 
 impl Frame {
-    /// Reads one frame; `None` if the stream ends before it starts.
+    /// Reads one frame. `None` if the stream ends before the whole length has arrived.
     pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Self>> {
         let mut length = [0; LENGTH];
         match stream.read_exact(&mut length).await {

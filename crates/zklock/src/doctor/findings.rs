@@ -12,7 +12,8 @@ const OLDEST: (u32, u32) = (3, 6);
 /// The smallest clock difference that is reported, in milliseconds. A smaller one does not matter
 /// in `zklock ls`.
 const SKEW: i64 = 2_000;
-/// Clock sources that are read without a system call and lose no time.
+/// Clock sources that do not fall behind, and that are read without a system call: `kvm-clock` and
+/// `xen` only if the hypervisor marks its time as stable, which is not checked.
 const CLOCK_SOURCES: [&str; 5] = [
     "tsc",
     "kvm-clock",

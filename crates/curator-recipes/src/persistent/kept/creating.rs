@@ -122,7 +122,7 @@ impl Kept {
         match session.transact(skips).await {
             // Old servers do not return the stats of the new nodes, which cannot be read any more.
             Ok(_) | Err(Error::StatUnknown { .. }) => Ok(()),
-            // The directory was deleted since.
+            // The directory has since been deleted.
             Err(Error::TransactionFailed { cause, .. })
                 if matches!(*cause, Error::NoNode { .. }) =>
             {
@@ -133,7 +133,7 @@ impl Kept {
         }
     }
 
-    /// Waits for the reply to a create.
+    /// Waits for the reply to a create that was sent.
     async fn created(
         &mut self,
         session: &Session,
@@ -149,6 +149,7 @@ impl Kept {
     /// Waits for the reply to the create in flight, and records it in the claims.
     pub(in crate::persistent) async fn finish_create(&mut self) -> Result<Created> {
         let Some(Creating { session, reply }) = &mut self.creating else {
+            // Cannot happen: each caller sets `creating`, or checks that it is set.
             return Err(Error::NoNode {
                 operation: "create",
                 path: self.path(),
@@ -214,7 +215,7 @@ impl Kept {
     }
 }
 
-/// One transaction skips at most 2 to the power of this many numbers.
+/// One transaction skips at most 2^8 numbers.
 const MOST_SKIPPED: u32 = 8;
 
 /// The transaction that replaces the present node if it has this version.

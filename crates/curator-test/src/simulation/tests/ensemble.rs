@@ -135,7 +135,8 @@ async fn a_restored_ensemble_has_lost_the_last_writes_but_continues_sessions() {
     assert_eq!(client.exists("/b", false).await, Some(false));
 }
 
-/// A write that only the leader has survives if the leader takes part in the next election.
+/// A write that exists only on the leader's disk survives if that server takes part in the next
+/// election.
 #[tokio::test]
 async fn a_leader_brings_back_what_only_its_disk_has() {
     for (seed, takes_part) in [(1, true), (2, true), (3, false), (4, false)] {
