@@ -226,8 +226,8 @@ impl Ensemble {
         PassServers { all, first }
     }
 
-    /// The servers that a pass tries, without those of the connect string that are only the
-    /// fallback.
+    /// The members alone, once one was reached as the configuration names it; otherwise all servers
+    /// that a pass tries.
     pub(crate) fn preferred(&self) -> Arc<[HostPort]> {
         let known = self.lock();
         known
@@ -250,7 +250,7 @@ impl Ensemble {
     }
 }
 
-/// `servers`, and those of `others` that are not among them.
+/// `servers`, followed by the `others` that it does not contain.
 fn joined(servers: &[HostPort], others: &[HostPort]) -> Arc<[HostPort]> {
     let others = others.iter().filter(|other| !servers.contains(other));
     servers.iter().chain(others).cloned().collect()

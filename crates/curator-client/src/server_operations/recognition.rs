@@ -15,9 +15,9 @@ const NO_PASSWORD: [u8; 16] = [0; 16];
 /// zeros. A ClickHouse Keeper with the data of a ZooKeeper (`clickhouse-keeper-converter`) counts
 /// from that ZooKeeper's ids, so only the password shows that it is one.
 ///
-/// The time is the one since the start of the machine. So the ids of a server of ZooKeeper whose
-/// number is 0 or a multiple of 256 are small, too, if it was started in the first minute after that.
-/// It is then asked as well, which needs a few more sessions and changes nothing.
+/// That time counts from the start of the machine. So a ZooKeeper server whose number is 0 or a
+/// multiple of 256 has small ids, too, if it was started within the first minute. It is then asked as
+/// well, which needs a few more sessions and changes nothing.
 pub(crate) fn is_other_server(session_id: i64, password: Option<&[u8]>) -> bool {
     session_id.unsigned_abs() < ZOOKEEPER_IDS
         || password.is_some_and(|password| password == NO_PASSWORD.as_slice())
