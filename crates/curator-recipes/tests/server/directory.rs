@@ -6,7 +6,9 @@ use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, 
 use curator_test::{FaultProxy, OpCode};
 
 use crate::support::subjects::{Kind, Lock};
-use crate::support::{acquiring, behind_proxy, children, client, mutex, owner, path, soon};
+use crate::support::{
+    acquiring, behind_proxy, children, client, mutex, owner, path, remove_empty, soon,
+};
 
 /// Checks that each directory is missing or has had a child: before ZooKeeper 3.10, the server never
 /// removes an empty container that has never had a child, and later only after minutes.
@@ -165,10 +167,6 @@ async fn tokens_rise_when_the_directory_is_recreated_and_sequence_numbers_restar
         assert!(before < Some(guard.fencing_token()));
         before = Some(guard.fencing_token());
         guard.release().await.unwrap();
-        match holder.delete().for_path(&path).await {
-            // The server may have removed the empty directory.
-            Ok(()) | Err(ClientError::NoNode { .. }) => {}
-            Err(error) => panic!("{error}"),
-        }
+        remove_empty(&holder, &path).await;
     }
 }

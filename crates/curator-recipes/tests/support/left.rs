@@ -1,7 +1,7 @@
-//! Checks that no nodes and no pending deletes are left behind, and keeps directories that a server
-//! would remove.
+//! Checks that no nodes and no pending deletes are left behind; keeps and removes directories that a
+//! server may remove.
 
-use curator_recipes::client::CuratorClient;
+use curator_recipes::client::{CuratorClient, Error};
 
 use super::{children, mutex, soon, until};
 
@@ -28,6 +28,14 @@ pub(crate) async fn keep_empty(client: &CuratorClient, dirs: &[impl AsRef<str>])
         create.for_path(dir.as_ref(), "").await.unwrap();
     });
     futures_util::future::join_all(creating).await;
+}
+
+/// Deletes an empty directory, unless the server has removed it.
+pub(crate) async fn remove_empty(client: &CuratorClient, dir: &str) {
+    match client.delete().for_path(dir).await {
+        Ok(()) | Err(Error::NoNode { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Waits until the client's janitor is idle, and these directories are empty, but for the child that

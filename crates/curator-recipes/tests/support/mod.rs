@@ -48,7 +48,7 @@ pub(crate) use self::dropped::{drop_after, polled_until};
 #[cfg(unix)]
 pub(crate) use self::fork::in_forked_child;
 pub(crate) use self::in_wake::in_wake;
-pub(crate) use self::left::{free, keep, keep_empty, nothing_left};
+pub(crate) use self::left::{free, keep, keep_empty, nothing_left, remove_empty};
 pub(crate) use self::logs::Logs;
 pub(crate) use self::overflow::{KINDS, overflow_server, path_of, server_at};
 pub(crate) use self::quiet::QuietServer;

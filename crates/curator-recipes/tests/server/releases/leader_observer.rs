@@ -11,8 +11,8 @@ use futures_util::StreamExt as _;
 use crate::releases::config::{is_watching, number, until_status, write};
 use crate::releases::cost::{counted, spent, stated};
 use crate::support::{
-    SHORT_SESSION, behind_proxy, builder, client as connected, path, proxy, queue_of, soon, until,
-    without_probes,
+    SHORT_SESSION, behind_proxy, builder, client as connected, path, proxy, queue_of, remove_empty,
+    soon, until, without_probes,
 };
 
 fn latch(client: &CuratorClient, path: &str, id: &str) -> LeaderLatch {
@@ -69,7 +69,7 @@ async fn an_observer_reports_each_leader_and_the_absence_of_a_leader() {
     // The directory is empty, and then missing.
     until_state(&observer, ObservedLeader::NoLeader).await;
     assert_eq!(first.leader().await.unwrap(), None);
-    participant.delete().for_path(&path).await.unwrap();
+    remove_empty(&participant, &path).await;
     let _third = latch(&participant, &path, "third");
     until_reported(&observer, "third").await;
     // A late reader of the stream receives the latest state.
