@@ -15,13 +15,13 @@ use tokio::task::JoinHandle;
 use tracing::Level;
 
 use crate::releases::persistent_node::{
-    MODES, configured, create_node, created, data, exists, replace, session_id, started,
+    configured, create_node, created, data, exists, kept_modes, replace, session_id, started,
     until_foreign, until_state,
 };
 use crate::support::{
     FAULTS, Logs, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children,
-    client as connected, connect, end_session, owner, path, proxy, requests_of, round_trips, soon,
-    unplug, until,
+    client as connected, connect, end_session, keep_empty, owner, path, proxy, requests_of,
+    round_trips, soon, unplug, until,
 };
 
 /// The timeout of sessions that a client loses in a test.
@@ -101,7 +101,7 @@ fn is_unknown(state: &PersistentNodeState) -> bool {
 async fn a_node_is_recreated_in_a_new_session_and_after_a_delete_during_an_outage() {
     let (proxy, client) = behind_proxy().await;
     let others = connected().await;
-    for mode in MODES {
+    for mode in kept_modes().await {
         let _row = Row::of(mode);
         let path = path("kept-outage");
         let node = configured(&client, &path).mode(mode).start();
@@ -221,6 +221,8 @@ async fn a_replacement_that_the_server_refuses_delays_the_close_of_a_lost_sessio
     let proxy = proxy().await;
     let others = connected().await;
     let dir = path("kept-close-late");
+    // Otherwise the server may remove the directory, and its ACL with it.
+    keep_empty(&others, &[&dir]).await;
     proxy.stretch_session_timeouts(0.5);
     let client = builder(&proxy.connect_string(), SESSION)
         .connect()
@@ -288,7 +290,7 @@ async fn data_that_is_too_large_for_the_next_create_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_create_with_a_lost_reply_leaves_one_node_that_is_recognized_as_own() {
     for (name, fault) in FAULTS {
-        for mode in MODES {
+        for mode in kept_modes().await {
             for is_protected in [false, true] {
                 if !is_protected && !mode.is_ephemeral() {
                     continue;
@@ -460,7 +462,7 @@ async fn set_data_with_a_lost_reply_is_applied_once() {
 /// In Curator, an immediate close leaked the node: CURATOR-297.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_or_drop_during_the_create_leaves_no_node() {
-    for mode in MODES {
+    for mode in kept_modes().await {
         for is_dropped in [false, true] {
             for is_lost in [false, true] {
                 let (proxy, client) = behind_proxy().await;
