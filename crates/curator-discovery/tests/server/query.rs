@@ -136,12 +136,13 @@ async fn a_permanent_instance_stays_until_it_is_removed() {
     let others = connected().await;
     let base = path("permanent");
     let services = discovery(&client, &base);
-    // A container, which belongs to no session, is overwritten.
+    // A container, which belongs to no session, is overwritten. Its child keeps the server from
+    // removing it.
+    let child = format!("{base}/orders/a/child");
     client
         .create()
         .creating_parent_containers()
-        .with_mode(CreateMode::Container)
-        .for_path(format!("{base}/orders/a"), "")
+        .for_path(&child, "")
         .await
         .unwrap();
     soon(
@@ -163,6 +164,7 @@ async fn a_permanent_instance_stays_until_it_is_removed() {
         (found.port, found.service_type, found.stat.ephemeral_owner),
         (Some(9090), ServiceType::Permanent, 0)
     );
+    others.delete().for_path(&child).await.unwrap();
     soon(services.remove("orders", "a")).await.unwrap();
     soon(services.remove("orders", "a")).await.unwrap();
     assert!(soon(services.instances("orders")).await.unwrap().is_empty());
