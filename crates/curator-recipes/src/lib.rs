@@ -54,6 +54,7 @@
 //! | I want | use |
 //! |---|---|
 //! | a job that runs in one of many processes | [`LeaderSelector`] |
+//! | work that is divided into shards, each served by one of many processes | [`ShardAssignment`] |
 //! | to know whether this process leads | [`LeaderLatch`] |
 //! | to know who leads, without taking part | [`LeaderObserver`] |
 //! | to count in many processes, each change exactly once if requested; ids | [`DistributedAtomicLong`], [`IdGenerator`] |
@@ -142,6 +143,7 @@ mod leader;
 mod lock;
 mod owner;
 mod persistent;
+mod shards;
 mod shared;
 mod task;
 mod wait;
@@ -202,6 +204,9 @@ pub use crate::lock::{
 pub use crate::owner::OwnerId;
 pub use crate::persistent::{
     PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState,
+};
+pub use crate::shards::{
+    OnShutdown, ShardAssignment, ShardAssignmentBuilder, ShardAssignmentError, Shards,
 };
 pub use crate::shared::{
     CountChanges, SharedCount, SharedValue, ValueChanges, VersionedCount, VersionedValue,
@@ -298,6 +303,13 @@ mod tests {
             PersistentNodeBuilder,
             PersistentNodeError,
             PersistentNodeState,
+        ),
+        (
+            OnShutdown,
+            ShardAssignment,
+            ShardAssignmentBuilder,
+            ShardAssignmentError,
+            Shards,
         ),
         (
             SharedCount,

@@ -85,6 +85,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
     (
         "curator-recipes",
         &[
+            &["shards"],
             &["leader", "atomic"],
             &["lock"],
             &["group"],

@@ -1,0 +1,398 @@
+//! The plan: which member serves which shard. Does no I/O.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// The names of shards.
+pub(super) type Names = BTreeSet<String>;
+
+/// The first line of the plan's data.
+const HEADER: &str = "shards 1";
+
+/// A member of the plan.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Member {
+    pub(super) weight: u32,
+    pub(super) shards: Names,
+}
+
+/// The members, by id, and the shards of each. No shard has two members.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Plan {
+    pub(super) members: BTreeMap<String, Member>,
+}
+
+impl Plan {
+    /// Reads the data of the plan's node.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the data, without quoting it.
+    pub(super) fn decode(data: &[u8]) -> Result<Self, &'static str> {
+        let text = std::str::from_utf8(data).map_err(|_| "it is not UTF-8")?;
+        let mut lines = text.lines();
+        if lines.next() != Some(HEADER) {
+            return Err("its first line is not \"shards 1\"");
+        }
+        let mut plan = Self::default();
+        let mut planned = BTreeSet::new();
+        for line in lines {
+            let mut fields = line.split('\t').map(str::to_owned);
+            let (Some(id), Some(Ok(weight))) = (fields.next(), fields.next().map(|w| w.parse()))
+            else {
+                return Err("a line does not begin with an id and a weight");
+            };
+            let shards: Names = fields.collect();
+            if !shards.iter().all(|shard| planned.insert(shard.clone())) {
+                return Err("a shard has two members");
+            }
+            if plan.members.insert(id, Member { weight, shards }).is_some() {
+                return Err("a member has two lines");
+            }
+        }
+        Ok(plan)
+    }
+
+    /// A header, and a line for each member: its id, its weight and its shards, with tabs between
+    /// them. Names of nodes contain no control characters.
+    pub(super) fn encode(&self) -> String {
+        let mut text = format!("{HEADER}\n");
+        for (id, Member { weight, shards }) in &self.members {
+            let _ = write!(text, "{id}\t{weight}");
+            for shard in shards {
+                text.push('\t');
+                text.push_str(shard);
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The shards of a member.
+    pub(super) fn shards_of(&self, id: &str) -> Names {
+        self.members
+            .get(id)
+            .map(|member| member.shards.clone())
+            .unwrap_or_default()
+    }
+
+    /// The plan that follows this one when these members are present, with these weights. The
+    /// `reserved` members of this plan, which are absent, keep what they have.
+    ///
+    /// Each present member gets its quota of the shards that are not reserved: the part that is
+    /// proportional to its weight, rounded down or up. A member that has more gives up the
+    /// difference; only these shards, and those without a member, move. If the members' weights are
+    /// equal, a member that joins or leaves moves no shard between two others; otherwise the
+    /// rounding may move one shard to each other member.
+    pub(super) fn next(
+        &self,
+        shards: &Names,
+        present: &BTreeMap<String, u32>,
+        reserved: impl Fn(&str) -> bool,
+    ) -> Self {
+        let mut next = Self::default();
+        for (id, member) in &self.members {
+            let weight = match present.get(id) {
+                Some(weight) => *weight,
+                None if reserved(id) => member.weight,
+                None => continue,
+            };
+            let shards = member.shards.intersection(shards).cloned().collect();
+            next.members.insert(id.clone(), Member { weight, shards });
+        }
+        for (id, weight) in present {
+            let added = next.members.entry(id.clone()).or_default();
+            added.weight = *weight;
+        }
+        let quotas = next.quotas(shards.len(), present);
+        for (id, quota) in &quotas {
+            let kept = &mut next.members.entry(id.clone()).or_default().shards;
+            if kept.len() > *quota {
+                *kept = in_order(kept.iter()).take(*quota).cloned().collect();
+            }
+        }
+        let planned: BTreeSet<_> = next.members.values().flat_map(|m| &m.shards).collect();
+        let free: Vec<_> = in_order(shards.iter().filter(|shard| !planned.contains(shard)))
+            .cloned()
+            .collect();
+        let mut free = free.into_iter();
+        for (id, quota) in &quotas {
+            let shards = &mut next.members.entry(id.clone()).or_default().shards;
+            shards.extend(free.by_ref().take(quota - shards.len()));
+        }
+        next
+    }
+
+    /// How many shards each present member gets. Their sum is the number of shards without those of
+    /// absent members, if any weight is above zero.
+    fn quotas(&self, shards: usize, present: &BTreeMap<String, u32>) -> BTreeMap<String, usize> {
+        let of_absent: usize = self
+            .members
+            .iter()
+            .filter(|(id, _)| !present.contains_key(*id))
+            .map(|(_, member)| member.shards.len())
+            .sum();
+        let shards = shards - of_absent;
+        let weights: u128 = present.values().map(|weight| u128::from(*weight)).sum();
+        if weights == 0 {
+            let kept = |id: &String| self.shards_of(id).len();
+            return present.keys().map(|id| (id.clone(), kept(id))).collect();
+        }
+        let mut quotas = BTreeMap::new();
+        let mut fractions = Vec::new();
+        let mut left = shards;
+        for (id, weight) in present {
+            let exact = shards as u128 * u128::from(*weight);
+            // At most the number of shards.
+            let quota = (exact / weights) as usize;
+            left -= quota;
+            // A member that already has one more keeps it; then the greatest fraction comes first.
+            let has_more = self.members.get(id).is_some_and(|m| m.shards.len() > quota);
+            let fraction = exact % weights;
+            if fraction > 0 {
+                fractions.push((!has_more, u128::MAX - fraction, id.clone()));
+            }
+            quotas.insert(id.clone(), quota);
+        }
+        fractions.sort();
+        for (_, _, id) in fractions.into_iter().take(left) {
+            *quotas.entry(id).or_default() += 1;
+        }
+        quotas
+    }
+}
+
+/// Orders shards by a hash of their names, so that each member's shards are spread over the names.
+fn in_order<'a>(shards: impl Iterator<Item = &'a String>) -> impl Iterator<Item = &'a String> {
+    let mut ordered: Vec<_> = shards.map(|shard| (fnv_1a(shard), shard)).collect();
+    ordered.sort();
+    ordered.into_iter().map(|(_, shard)| shard)
+}
+
+/// The 64-bit FNV-1a hash. It is the same in all processes, which the standard library's is not.
+fn fnv_1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::btree_map;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Weights = BTreeMap<String, u32>;
+
+    fn names(count: usize) -> Names {
+        (0..count).map(|shard| shard.to_string()).collect()
+    }
+
+    fn all_present(plan: &Plan, shards: &Names, present: &Weights) -> Plan {
+        plan.next(shards, present, |_| false)
+    }
+
+    /// The member of each shard.
+    fn owners(plan: &Plan) -> BTreeMap<&str, &str> {
+        let members = plan.members.iter();
+        members
+            .flat_map(|(id, member)| {
+                member
+                    .shards
+                    .iter()
+                    .map(|shard| (shard.as_str(), id.as_str()))
+            })
+            .collect()
+    }
+
+    /// The shards that two plans give to different members, with both.
+    fn moves<'a>(before: &'a Plan, after: &'a Plan) -> Vec<(&'a str, Option<&'a str>, &'a str)> {
+        let old = owners(before);
+        let moved = owners(after).into_iter();
+        moved
+            .map(|(shard, to)| (shard, old.get(shard).copied(), to))
+            .filter(|(_, from, to)| *from != Some(*to))
+            .collect()
+    }
+
+    /// Each shard has one member, and each member its part, rounded down or up.
+    fn check_balance(plan: &Plan, shards: &Names, present: &Weights) {
+        let owners = owners(plan);
+        let planned: usize = plan
+            .members
+            .values()
+            .map(|member| member.shards.len())
+            .sum();
+        assert_eq!((owners.len(), planned), (shards.len(), shards.len()));
+        let weights: u64 = present.values().map(|weight| u64::from(*weight)).sum();
+        for (id, member) in &plan.members {
+            let exact = shards.len() as u64 * u64::from(present[id]);
+            let (low, high) = (exact / weights, exact.div_ceil(weights));
+            assert!(
+                (low..=high).contains(&(member.shards.len() as u64)),
+                "{id}: {low} to {high}"
+            );
+        }
+    }
+
+    fn members(count: usize, weight: impl Fn(usize) -> u32) -> Weights {
+        (0..count)
+            .map(|id| (format!("m{id}"), weight(id)))
+            .collect()
+    }
+
+    fn changed(present: &Weights, id: &str, weight: Option<u32>) -> Weights {
+        let mut changed = present.clone();
+        match weight {
+            Some(weight) => changed.insert(id.to_owned(), weight),
+            None => changed.remove(id),
+        };
+        changed
+    }
+
+    proptest! {
+        /// From any sequence of plans: the bound on moves when one member joins or leaves.
+        #[test]
+        fn a_member_that_joins_or_leaves_moves_its_part_and_no_more(
+            shards in prop_oneof![1..60_usize, 1..2_000_usize],
+            members in prop_oneof![1..10_usize, 1..200_usize],
+            weights in prop_oneof![Just(vec![1_u32]), proptest::collection::vec(1..5_u32, 1..7)],
+            history in proptest::collection::vec(any::<prop::sample::Index>(), 0..4),
+            at in any::<prop::sample::Index>(),
+        ) {
+            let shards = names(shards);
+            let present = self::members(members, |id| weights[id % weights.len()]);
+            let is_equal = weights.iter().all(|weight| *weight == weights[0]);
+            let mut plan = all_present(&Plan::default(), &shards, &present);
+            check_balance(&plan, &shards, &present);
+            // Members come and go.
+            for gone in history {
+                let id = gone.get(&present.keys().collect::<Vec<_>>()).to_string();
+                let fewer = changed(&present, &id, None);
+                if !fewer.is_empty() {
+                    plan = all_present(&plan, &shards, &fewer);
+                    check_balance(&plan, &shards, &fewer);
+                }
+                plan = all_present(&plan, &shards, &present);
+            }
+            check_balance(&plan, &shards, &present);
+            prop_assert_eq!(&all_present(&plan, &shards, &present), &plan, "nothing changes");
+            let others = if is_equal { 0 } else { present.len() };
+
+            let joined = changed(&present, "joins", Some(weights[0]));
+            let after = all_present(&plan, &shards, &joined);
+            check_balance(&after, &shards, &joined);
+            let (to_new, between): (Vec<_>, Vec<_>) = moves(&plan, &after).into_iter().partition(|(_, _, to)| *to == "joins");
+            prop_assert!(between.len() <= others, "{} moved between others", between.len());
+            if is_equal {
+                prop_assert!(to_new.len() <= shards.len().div_ceil(joined.len()));
+            }
+
+            let leaver = at.get(&present.keys().collect::<Vec<_>>()).to_string();
+            let fewer = changed(&present, &leaver, None);
+            if !fewer.is_empty() {
+                let after = all_present(&plan, &shards, &fewer);
+                check_balance(&after, &shards, &fewer);
+                let moved = moves(&plan, &after);
+                let between = moved.iter().filter(|(_, from, _)| *from != Some(leaver.as_str())).count();
+                prop_assert!(between <= others, "{between} moved between others");
+                if is_equal {
+                    prop_assert!(moved.len() <= shards.len().div_ceil(present.len()));
+                }
+            }
+        }
+
+        #[test]
+        fn a_plan_is_read_as_it_was_written(
+            members in btree_map("[ -~é]{1,9}", (any::<u32>(), 0..5_usize), 0..5),
+        ) {
+            let mut plan = Plan::default();
+            for (id, (weight, shards)) in members {
+                let shards = names(shards).iter().map(|shard| format!("{id} {shard}")).collect();
+                plan.members.insert(id, Member { weight, shards });
+            }
+            prop_assert_eq!(Plan::decode(plan.encode().as_bytes()), Ok(plan));
+        }
+
+        #[test]
+        fn foreign_data_is_never_a_panic(data: Vec<u8>, text in "(shards 1\n)?([ab0-9]\t?\n?){0,9}") {
+            let _ = Plan::decode(&data);
+            if let Ok(plan) = Plan::decode(text.as_bytes()) {
+                plan.next(&names(3), &members(2, |_| 1), |_| true);
+            }
+        }
+    }
+
+    #[test]
+    fn ten_thousand_shards_and_two_hundred_members_with_weights() {
+        let shards = names(10_000);
+        let present = members(200, |id| 1 + id as u32 % 3);
+        let plan = all_present(&Plan::default(), &shards, &present);
+        check_balance(&plan, &shards, &present);
+        let joined = changed(&present, "joins", Some(3));
+        let after = all_present(&plan, &shards, &joined);
+        check_balance(&after, &shards, &joined);
+        // Its part is 10,000 × 3 / 402.
+        let moved = moves(&plan, &after);
+        let to_new = moved.iter().filter(|(_, _, to)| *to == "joins").count();
+        assert!((74..=75).contains(&to_new), "{to_new}");
+        assert!(moved.len() - to_new <= 200, "{}", moved.len());
+        assert!(plan.encode().len() < 60_000);
+    }
+
+    #[test]
+    fn a_reserved_member_keeps_its_shards_until_it_is_no_longer_reserved() {
+        let shards = names(12);
+        let present = members(3, |_| 1);
+        let plan = all_present(&Plan::default(), &shards, &present);
+        let fewer = changed(&present, "m1", None);
+        let reserving = plan.next(&shards, &fewer, |id| id == "m1");
+        assert_eq!(reserving, plan);
+        let returned = reserving.next(&shards, &present, |_| false);
+        assert_eq!(returned, plan);
+        let taken = all_present(&reserving, &shards, &fewer);
+        assert_eq!(moves(&plan, &taken).len(), 4);
+        check_balance(&taken, &shards, &fewer);
+    }
+
+    #[test]
+    fn shards_that_are_removed_or_added_move_no_others() {
+        let present = members(3, |_| 1);
+        let plan = all_present(&Plan::default(), &names(9), &present);
+        let more = all_present(&plan, &names(12), &present);
+        check_balance(&more, &names(12), &present);
+        assert!(
+            moves(&plan, &more)
+                .iter()
+                .all(|(_, from, _)| from.is_none())
+        );
+        let fewer = all_present(&more, &names(9), &present);
+        check_balance(&fewer, &names(9), &present);
+    }
+
+    #[test]
+    fn a_member_without_weight_gets_nothing_and_without_any_weight_nothing_moves() {
+        let shards = names(4);
+        let plan = all_present(&Plan::default(), &shards, &members(2, |id| id as u32));
+        assert_eq!(plan.shards_of("m0"), Names::new());
+        assert_eq!(plan.shards_of("m1"), shards);
+        let none = all_present(&plan, &shards, &members(2, |_| 0));
+        assert_eq!(moves(&plan, &none), []);
+    }
+
+    #[test]
+    fn a_plan_with_contradictions_is_refused() {
+        for text in [
+            "",
+            "shards 2\n",
+            "shards 1\na\n",
+            "shards 1\na\tone\n",
+            "shards 1\na\t1\t0\nb\t1\t0\n",
+            "shards 1\na\t1\na\t1\n",
+        ] {
+            assert!(Plan::decode(text.as_bytes()).is_err(), "{text:?}");
+        }
+        assert!(Plan::decode(b"\xff").is_err());
+    }
+}

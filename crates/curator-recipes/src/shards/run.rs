@@ -1,0 +1,317 @@
+//! The run of a member: it follows the plan, serves its shards, and writes the next plan.
+
+use std::fmt::Display;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use curator_client::{Deadline, Error as ClientError, FailureLog, Recovery, ZPath, source};
+use futures_util::future::FutureExt as _;
+
+use super::plan::{Names, Plan};
+use super::planner::{Planner, Step, View};
+use super::serving::Serving;
+use super::{OnShutdown, Result, ShardAssignment, ShardAssignmentError, Shards, list};
+use crate::cache::{CacheState, CuratorCache, CuratorCacheBuilder, Lookup, Snapshot};
+use crate::changes::Latest;
+use crate::leader::Leadership;
+use crate::persistent::PersistentNode;
+use crate::task::report::Truncated;
+
+/// How long a member waits for its cache to show what it has written.
+const CACHE_DELAY: Duration = Duration::from_secs(1);
+
+/// See [`ShardAssignment::run`].
+pub(super) async fn run<F, E>(
+    assignment: ShardAssignment,
+    job: impl Fn(String, Leadership) -> F + Send + Sync + 'static,
+    shutdown: impl Future,
+) -> Result<()>
+where
+    F: Future<Output = std::result::Result<(), E>> + Send + 'static,
+    E: Display + Send + 'static,
+{
+    let client = assignment.client.clone();
+    let mut serving = Serving::new(&assignment, job);
+    let mut run = Run::start(assignment)?;
+    let mut shutdown = pin!(shutdown.map(drop).fuse());
+    loop {
+        let next = run.next(&mut serving)?;
+        tokio::select! {
+            biased;
+            error = client.closing() => {
+                if !error.is_closed() {
+                    return Err(error.into());
+                }
+                serving.end().await;
+                return Ok(());
+            }
+            () = &mut shutdown => break,
+            acted = run.act(next) => acted?,
+        }
+    }
+    run.leave(serving).await
+}
+
+/// What the cache shows.
+enum Reading {
+    /// The cache is not current: all stays as it is.
+    Unknown,
+    /// There is no list of the shards.
+    NoList,
+    /// A node cannot be used, for this reason.
+    Unusable(ZPath, &'static str),
+    View(View),
+}
+
+/// What a member does next.
+enum Next {
+    Wait(Option<Instant>),
+    /// Writes the names of the shards to the node that lists them, unless it exists.
+    List(Names),
+    /// Writes the plan, if the plan's node has this version, or does not exist.
+    Plan(Plan, Option<i32>),
+}
+
+struct Run {
+    assignment: ShardAssignment,
+    cache: CuratorCache,
+    snapshots: Latest<Snapshot>,
+    member: PersistentNode,
+    planner: Planner,
+    /// Whether the list was compared with the shards of this program.
+    is_list_checked: bool,
+    reading: FailureLog,
+    writing: FailureLog,
+}
+
+impl Run {
+    fn start(assignment: ShardAssignment) -> Result<Self> {
+        let client = &assignment.client;
+        let node = assignment.agreed_path("members").child(&assignment.id)?;
+        let member = PersistentNode::builder(client, node)?
+            .data(assignment.weight.to_string())
+            .start();
+        let cache = CuratorCacheBuilder::new(client, assignment.agreed.clone()).max_depth(2);
+        let cache = CuratorCache::started(cache);
+        Ok(Self {
+            snapshots: cache.snapshots(),
+            planner: Planner::new(assignment.id.clone(), assignment.reserve_for),
+            assignment,
+            cache,
+            member,
+            is_list_checked: false,
+            reading: FailureLog::default(),
+            writing: FailureLog::default(),
+        })
+    }
+
+    /// Reads the cache, follows the plan that it shows, and returns what to do.
+    fn next(&mut self, serving: &mut Serving) -> Result<Next> {
+        let view = match self.read() {
+            Reading::View(view) => view,
+            Reading::Unknown => {
+                self.planner.forget();
+                return Ok(Next::Wait(None));
+            }
+            Reading::NoList => {
+                let names = self.assignment.shards.clone();
+                return Ok(names.map_or(Next::Wait(None), Next::List));
+            }
+            Reading::Unusable(path, why) => {
+                if self
+                    .reading
+                    .failed(format_args!("{path} {why}"), source::now())
+                {
+                    self.log(&path, &why, "cannot use a node");
+                }
+                return Ok(Next::Wait(None));
+            }
+        };
+        if let Some(recovery) = self.reading.recovered(source::now()) {
+            self.log_recovery(recovery, "can use all nodes again");
+        }
+        if !self.is_list_checked {
+            if let Some(expected) = self
+                .assignment
+                .shards
+                .as_ref()
+                .filter(|names| **names != view.shards)
+            {
+                return Err(ShardAssignmentError::OtherShards {
+                    path: self.assignment.list_path(),
+                    found: view.shards.len(),
+                    expected: expected.len(),
+                });
+            }
+            self.is_list_checked = true;
+        }
+        serving.follow(&view);
+        Ok(match self.planner.step(&view, source::now()) {
+            Step::Wait(until) => Next::Wait(until),
+            Step::Write(plan) => Next::Plan(plan, view.version),
+        })
+    }
+
+    /// What the latest snapshot shows.
+    fn read(&mut self) -> Reading {
+        let snapshot = self.snapshots.get_and_update();
+        if snapshot.state() != CacheState::Current {
+            return Reading::Unknown;
+        }
+        let list_path = self.assignment.list_path();
+        let shards = match snapshot.get(&list_path) {
+            Lookup::Present(node) => match names(node.data()) {
+                Ok(names) => names,
+                Err(why) => return Reading::Unusable(list_path, why),
+            },
+            Lookup::Absent => return Reading::NoList,
+            Lookup::Denied => return Reading::Unusable(list_path, "it cannot be read"),
+            Lookup::Unknown => return Reading::Unknown,
+        };
+        let plan_path = self.assignment.agreed_path("plan");
+        let (plan, version) = match snapshot.get(&plan_path) {
+            Lookup::Present(node) => match Plan::decode(node.data()) {
+                Ok(plan) => (Some(plan), Some(node.stat().version)),
+                Err(why) => return Reading::Unusable(plan_path, why),
+            },
+            Lookup::Absent => (None, None),
+            Lookup::Denied => return Reading::Unusable(plan_path, "it cannot be read"),
+            Lookup::Unknown => return Reading::Unknown,
+        };
+        let members = self.assignment.agreed_path("members");
+        // Nodes without a weight are not members.
+        let weight = |data: &[u8]| std::str::from_utf8(data).ok()?.parse().ok();
+        let present = snapshot
+            .children(&members)
+            .filter_map(|node| Some((node.path().name().to_owned(), weight(node.data())?)))
+            .collect();
+        Reading::View(View {
+            plan,
+            version,
+            shards,
+            present,
+        })
+    }
+
+    async fn act(&mut self, next: Next) -> Result<()> {
+        let written = match next {
+            Next::Wait(until) => return self.wait(until).await,
+            Next::List(names) => {
+                let path = self.assignment.list_path();
+                self.create(path, list(&names)).await
+            }
+            Next::Plan(plan, version) => self.write(&plan, version).await,
+        };
+        match written {
+            Ok(()) => {
+                if let Some(recovery) = self.writing.recovered(source::now()) {
+                    self.log_recovery(recovery, "can write again");
+                }
+            }
+            Err(error) => {
+                if self.writing.failed(&error, source::now()) {
+                    let path = self.assignment.path();
+                    self.log(&path, &error, "cannot write, and will try again");
+                }
+            }
+        }
+        self.wait(source::now().checked_add(CACHE_DELAY)).await
+    }
+
+    /// Waits for a change in the cache, or until this time.
+    async fn wait(&mut self, until: Option<Instant>) -> Result<()> {
+        let deadline = until.map_or(Deadline::NEVER, |until| {
+            Deadline::after(until.saturating_duration_since(source::now()))
+        });
+        tokio::select! {
+            biased;
+            changed = self.snapshots.changed() => match changed {
+                Ok(()) => Ok(()),
+                Err(_) => Ok(self.cache.ready().await.map(drop)?),
+            },
+            () = self.assignment.client.sleep_until(deadline) => Ok(()),
+        }
+    }
+
+    /// Replaces the plan, unless another member was faster.
+    async fn write(&self, plan: &Plan, version: Option<i32>) -> curator_client::Result<()> {
+        let path = self.assignment.agreed_path("plan");
+        let Some(version) = version else {
+            return self.create(path, plan.encode()).await;
+        };
+        let client = &self.assignment.client;
+        match client.set_data(&path, plan.encode(), Some(version)).await {
+            Ok(_) | Err(ClientError::BadVersion { .. } | ClientError::NoNode { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates a node, unless another member was faster.
+    async fn create(&self, path: ZPath, data: String) -> curator_client::Result<()> {
+        let create = self.assignment.client.create().creating_parent_containers();
+        match create.for_path(path, data).await {
+            Ok(_) | Err(ClientError::NodeExists { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends the run: hands the shards over or reserves them, and deletes the member's node.
+    async fn leave(mut self, mut serving: Serving) -> Result<()> {
+        let client = self.assignment.client.clone();
+        let is_connected = client.check_connected().is_ok();
+        if self.assignment.on_shutdown == OnShutdown::HandOver && is_connected {
+            let deadline = Deadline::after(client.close_timeout());
+            tokio::select! {
+                biased;
+                _ = client.closing() => {}
+                () = client.sleep_until(deadline) => {}
+                () = self.hand_over(&mut serving) => {}
+            }
+        }
+        let (left, ()) = futures_util::future::join(self.member.close(), serving.end()).await;
+        // The result of a cache that only reads is of no use now.
+        let _ = self.cache.close().await;
+        Ok(left?)
+    }
+
+    /// Writes a plan without this member, and lets the next members take its shards.
+    async fn hand_over(&mut self, serving: &mut Serving) {
+        // Otherwise another member would add this one to the plan again.
+        let _ = self.member.close().await;
+        loop {
+            if let Reading::View(view) = self.read() {
+                let Some(plan) = self.planner.plan_without_self(&view) else {
+                    return serving.follow(&view);
+                };
+                let _ = self.act(Next::Plan(plan, view.version)).await;
+            } else if self.wait(None).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn log_recovery(
+        &self,
+        Recovery {
+            lasted, failures, ..
+        }: Recovery,
+        what: &str,
+    ) {
+        let (client, path) = (self.assignment.client.name(), self.assignment.path());
+        tracing::info!(client, path = %Truncated(path), ?lasted, failures, "shard assignment: {what}");
+    }
+
+    fn log(&self, path: &ZPath, error: &dyn Display, what: &str) {
+        let client = self.assignment.client.name();
+        tracing::warn!(client, path = %Truncated(path), error = %Truncated(error), "shard assignment: {what}");
+    }
+}
+
+/// Reads the data of the node that lists the shards.
+fn names(data: &[u8]) -> std::result::Result<Names, &'static str> {
+    let text = std::str::from_utf8(data).map_err(|_| "it is not UTF-8")?;
+    let names = text.lines().filter(|line| !line.is_empty());
+    let names = Shards::Names(names.map(str::to_owned).collect()).names();
+    let names = names.map_err(|_| "it does not list 1 to 10,000 valid names, one on each line")?;
+    Ok(names.unwrap_or_default())
+}
