@@ -69,6 +69,7 @@ mod revocation;
 mod runtime_end;
 mod secret_data;
 mod semaphore;
+mod shards;
 mod shared_count;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,7 @@
+//! Shards that are divided among members: in simulated time, and on a server.
+
+mod faults;
+mod hand_over;
+mod members;
+mod moves;
+mod on_server;
