@@ -23,8 +23,10 @@ use crate::persistent::PersistentNodeError;
 
 type Result<T> = std::result::Result<T, ShardAssignmentError>;
 
-/// The most shards of an assignment: the plan is the data of one node.
+/// The most shards of an assignment, and the most bytes of their names: the plan is the data of one
+/// node, for which servers accept a megabyte by default.
 const MOST_SHARDS: usize = 10_000;
+const MOST_BYTES: usize = 500_000;
 
 /// Divides shards among processes, and runs a job for each shard in one process at a time.
 ///
@@ -103,7 +105,8 @@ debug_line!(ShardAssignment, |assignment| path: assignment.path(), id: assignmen
 pub enum Shards {
     /// Shards with the names `0`, `1`, and so on: 1 to 10,000 of them.
     Count(usize),
-    /// Shards with these names: up to 10,000, each valid as the name of a node.
+    /// Shards with these names: up to 10,000, each valid as the name of a node, and together at most
+    /// 500,000 bytes.
     Names(BTreeSet<String>),
     /// The shards that the node has. A member waits until it exists.
     Listed,
@@ -113,26 +116,36 @@ impl Shards {
     /// The names; `None` for the node's.
     fn names(self) -> Result<Option<Names>> {
         let names: Names = match self {
-            Self::Count(count @ 1..=MOST_SHARDS) => (0..count).map(|n| n.to_string()).collect(),
-            Self::Count(count) => return Err(invalid("number of shards", count)),
+            Self::Count(count) => (0..count.min(MOST_SHARDS + 1))
+                .map(|n| n.to_string())
+                .collect(),
             Self::Names(names) => names,
             Self::Listed => return Ok(None),
         };
         if !(1..=MOST_SHARDS).contains(&names.len()) {
-            return Err(invalid("number of shards", names.len()));
+            return Err(invalid("number of shards", names.len(), "1 to 10000"));
         }
         for name in &names {
             ZPath::root().child(name)?;
+        }
+        let bytes: usize = names.iter().map(String::len).sum();
+        if bytes > MOST_BYTES {
+            return Err(invalid(
+                "size of the names of shards",
+                bytes,
+                "at most 500000 bytes",
+            ));
         }
         Ok(Some(names))
     }
 }
 
-fn invalid(option: &'static str, value: impl Display) -> ShardAssignmentError {
+fn invalid(option: &'static str, value: usize, expected: &'static str) -> ShardAssignmentError {
+    let value = value.to_string();
     ClientError::InvalidOption {
         option,
-        value: value.to_string(),
-        expected: "1 to 10000",
+        value,
+        expected,
     }
     .into()
 }

@@ -71,11 +71,6 @@ impl Planner {
         }
     }
 
-    /// Begins again: what this member has seen may have changed in the meantime.
-    pub(super) fn forget(&mut self) {
-        *self = Self::new(std::mem::take(&mut self.id), self.reserve_for);
-    }
-
     pub(super) fn step(&mut self, view: &View, now: Instant) -> Step {
         let plan = view.plan();
         self.absent_since
@@ -207,11 +202,6 @@ mod tests {
             planner.step(&fewer, vanished + RESERVED),
             Step::Write(planned(&["a", "b"]).next(&fewer.shards, &fewer.present, |_| false))
         );
-        planner.forget();
-        assert!(matches!(
-            planner.step(&fewer, vanished + RESERVED),
-            Step::Wait(Some(_))
-        ));
     }
 
     #[test]

@@ -109,10 +109,7 @@ impl Run {
     fn next(&mut self, serving: &mut Serving) -> Result<Next> {
         let view = match self.read() {
             Reading::View(view) => view,
-            Reading::Unknown => {
-                self.planner.forget();
-                return Ok(Next::Wait(None));
-            }
+            Reading::Unknown => return Ok(Next::Wait(None)),
             Reading::NoList => {
                 let names = self.assignment.shards.clone();
                 return Ok(names.map_or(Next::Wait(None), Next::List));

@@ -15,7 +15,7 @@ use curator_recipes::client::{CreateMode, CuratorClient, EnsembleTracker};
 use curator_recipes::{
     Config, ConfigStatus, CuratorCache, GroupMember, LeaderLatch, LeaderObserver, LeaderSelector,
     Leadership, ObservedLeader, PersistentNode, PersistentNodeBuilder, PersistentNodeState,
-    SharedCount, SharedValue,
+    ShardAssignment, Shards, SharedCount, SharedValue,
 };
 use curator_test::{OpCode, Process, Simulation};
 use tokio::time::sleep;
@@ -407,6 +407,29 @@ async fn add_nodes(stage: &mut Stage) {
     }
 }
 
+async fn add_members(stage: &mut Stage) {
+    for (id, weight, state) in [
+        ("one", 1, "a member with a thousand shards"),
+        ("two", 0, "a member without shards"),
+    ] {
+        let run = async |client: &CuratorClient| {
+            let shards = Shards::Count(1_000);
+            let assignment = ShardAssignment::builder(client, "/work", id, shards).unwrap();
+            let job = |_, lease: Leadership| job(lease);
+            let run = assignment.weight(weight).build().run(job, pending::<()>());
+            let run = tokio::spawn(run);
+            sleep(10 * SETTLED).await;
+            run
+        };
+        stage.add(state, 0, run).await;
+    }
+    let held = stage.simulation.nodes();
+    let held = held
+        .keys()
+        .filter(|path| path.starts_with("/work/locks/") && path.contains("-lock-"));
+    assert_eq!(held.count(), 1_000);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_recipe_that_is_left_alone_sends_nothing_or_retries_with_pauses() {
     let simulation = Simulation::new(0);
@@ -425,6 +448,7 @@ async fn a_recipe_that_is_left_alone_sends_nothing_or_retries_with_pauses() {
     add_caches(&mut stage).await;
     add_values(&mut stage).await;
     add_nodes(&mut stage).await;
+    add_members(&mut stage).await;
     stage.check("at first").await;
     // After a reconnect, each recipe reads the changes that it may have missed.
     stage.all.iter().for_each(|at_rest| at_rest.process.cut());

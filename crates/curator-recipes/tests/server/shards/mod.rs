@@ -1,5 +1,6 @@
 //! Shards that are divided among members: in simulated time, and on a server.
 
+mod costs;
 mod faults;
 mod hand_over;
 mod members;

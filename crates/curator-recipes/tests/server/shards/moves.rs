@@ -171,6 +171,11 @@ async fn options_that_are_out_of_range_are_refused() {
         );
     }
     build("a", Shards::Names(["a/b".to_owned()].into())).unwrap_err();
+    let long = Shards::Names((0..5_001).map(|shard| format!("{shard:0100}")).collect());
+    assert_eq!(
+        build("a", long).unwrap_err().to_string(),
+        "invalid size of the names of shards 500100: expected at most 500000 bytes"
+    );
     build("a/b", Shards::Count(1)).unwrap_err();
     build("a", Shards::Count(10_000)).unwrap();
 }
