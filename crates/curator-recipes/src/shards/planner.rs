@@ -11,9 +11,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What a member has read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct View {
-    /// `None` if there is no plan.
-    pub(super) plan: Option<Plan>,
-    /// The version of the plan's node.
+    /// Empty if there is no plan.
+    pub(super) plan: Plan,
+    /// The version of the plan's node; `None` if there is no plan.
     pub(super) version: Option<i32>,
     pub(super) shards: Names,
     /// The weights of the members that are present.
@@ -21,18 +21,13 @@ pub(super) struct View {
 }
 
 impl View {
-    /// The plan; empty if there is none.
-    fn plan(&self) -> Plan {
-        self.plan.clone().unwrap_or_default()
-    }
-
     /// The place of a member in the order in which members write: first those that the plan does
     /// not have. `None` if the member is absent.
     fn place(&self, id: &str) -> Option<u32> {
-        let plan = self.plan();
-        let order = |id: &str| (plan.members.contains_key(id), id.to_owned());
         self.present.get(id)?;
-        let before = self.present.keys().filter(|other| order(other) < order(id));
+        let order = |id: &str| (self.plan.members.contains_key(id), id.to_owned());
+        let own = order(id);
+        let before = self.present.keys().filter(|other| order(other) < own);
         u32::try_from(before.count()).ok()
     }
 }
@@ -72,7 +67,7 @@ impl Planner {
     }
 
     pub(super) fn step(&mut self, view: &View, now: Instant) -> Step {
-        let plan = view.plan();
+        let plan = &view.plan;
         self.absent_since
             .retain(|id, _| plan.members.contains_key(id) && !view.present.contains_key(id));
         for id in plan.members.keys() {
@@ -94,10 +89,8 @@ impl Planner {
             .filter(|until| now < *until)
             .min();
         let next = plan.next(&view.shards, &view.present, is_reserved);
-        let Some(place) = view
-            .place(&self.id)
-            .filter(|_| view.plan != Some(next.clone()))
-        else {
+        let is_outdated = view.version.is_none() || next != *plan;
+        let Some(place) = view.place(&self.id).filter(|_| is_outdated) else {
             self.outdated_since = None;
             return Step::Wait(next_end);
         };
@@ -116,11 +109,11 @@ impl Planner {
 
     /// The plan without this member, which is about to leave; `None` if the plan does not have it.
     pub(super) fn plan_without_self(&self, view: &View) -> Option<Plan> {
-        let plan = view.plan.as_ref()?;
-        plan.members.get(&self.id)?;
+        view.plan.members.get(&self.id)?;
         let mut present = view.present.clone();
         present.remove(&self.id);
-        Some(plan.next(&view.shards, &present, |id| id != self.id))
+        let is_other = |id: &str| id != self.id;
+        Some(view.plan.next(&view.shards, &present, is_other))
     }
 }
 
@@ -133,7 +126,7 @@ mod tests {
     fn view(plan: Option<Plan>, present: &[&str]) -> View {
         View {
             version: plan.is_some().then_some(3),
-            plan,
+            plan: plan.unwrap_or_default(),
             shards: (0..6).map(|shard| shard.to_string()).collect(),
             present: present.iter().map(|id| ((*id).to_owned(), 1)).collect(),
         }
@@ -178,7 +171,7 @@ mod tests {
         assert_eq!(planner.step(&view, now), Step::Wait(Some(later)));
         assert!(matches!(planner.step(&view, later), Step::Write(_)));
         view.version = Some(0);
-        view.plan = Some(Plan::default());
+        view.plan = Plan::default();
         assert!(matches!(planner.step(&view, later), Step::Write(_)));
     }
 

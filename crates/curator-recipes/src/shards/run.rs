@@ -168,10 +168,10 @@ impl Run {
         let plan_path = self.assignment.agreed_path("plan");
         let (plan, version) = match snapshot.get(&plan_path) {
             Lookup::Present(node) => match Plan::decode(node.data()) {
-                Ok(plan) => (Some(plan), Some(node.stat().version)),
+                Ok(plan) => (plan, Some(node.stat().version)),
                 Err(why) => return Reading::Unusable(plan_path, why),
             },
-            Lookup::Absent => (None, None),
+            Lookup::Absent => (Plan::default(), None),
             Lookup::Denied => return Reading::Unusable(plan_path, "it cannot be read"),
             Lookup::Unknown => return Reading::Unknown,
         };

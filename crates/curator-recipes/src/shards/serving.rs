@@ -60,7 +60,10 @@ impl Serving {
     /// Begins and stops to serve shards, so that they are those of the plan. Without a plan, all
     /// stays as it is.
     pub(super) fn follow(&mut self, view: &View) {
-        let Some(plan) = &view.plan else { return };
+        let View { plan, version, .. } = view;
+        if version.is_none() {
+            return;
+        }
         let mine = plan.shards_of(&self.id);
         let present = plan
             .members

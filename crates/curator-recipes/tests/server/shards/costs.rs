@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use curator_recipes::Shards;
+use curator_recipes::{ShardAssignmentBuilder, Shards};
 use tokio::time::{Instant, sleep};
 
 use super::members::{Member, Members};
@@ -20,14 +20,25 @@ fn sent(members: &[Member]) -> u64 {
 async fn a_thousand_shards_settle_soon_after_a_join_and_then_nothing_is_sent() {
     let members = Members::new();
     let served = members.served.clone();
+    // With this plan, the members begin without a join for each.
+    let ids: Vec<_> = (0..MEMBERS).map(|id| format!("m{id:02}")).collect();
+    let mut plan = "shards 1\n".to_owned();
+    for (at, id) in ids.iter().enumerate() {
+        let shards = (at..SHARDS)
+            .step_by(MEMBERS)
+            .map(|shard| format!("\t{shard}"));
+        plan += &format!("{id}\t1{}\n", shards.collect::<String>());
+    }
+    let settings =
+        |builder: ShardAssignmentBuilder| builder.reserve_for(Duration::from_secs(3_600));
     let mut all = Vec::new();
-    for id in 0..MEMBERS {
-        let id = format!("m{id:02}");
-        all.push(
-            members
-                .start_with(&id, Shards::Count(SHARDS), |builder| builder)
-                .await,
-        );
+    for id in ids {
+        let shards = Shards::Count(SHARDS);
+        all.push(members.start_with(&id, shards, settings).await);
+        if all.len() == 1 {
+            let create = all[0].client.create().creating_parent_containers();
+            create.for_path("/work/agreed/plan", &plan).await.unwrap();
+        }
     }
     let is_settled = |members: usize| {
         let counts = served.counts();
@@ -38,12 +49,13 @@ async fn a_thousand_shards_settle_soon_after_a_join_and_then_nothing_is_sent() {
     };
     until_simulated(async || is_settled(MEMBERS)).await;
     sleep(Duration::from_secs(60)).await;
+    assert_eq!(members.plan(), (plan, 0));
     served.gaps();
 
     let before = sent(&all);
     let began = Instant::now();
     let joins = members
-        .start_with("joins", Shards::Count(SHARDS), |builder| builder)
+        .start_with("joins", Shards::Count(SHARDS), settings)
         .await;
     until_simulated(async || is_settled(MEMBERS + 1)).await;
     let took = began.elapsed();
