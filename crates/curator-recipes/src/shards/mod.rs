@@ -158,7 +158,8 @@ pub enum OnShutdown {
     #[default]
     HandOver,
     /// The shards stay [reserved](ShardAssignmentBuilder::reserve_for) for a member with this id.
-    /// For a process that restarts: its shards do not move twice.
+    /// For a process that restarts with the same id within that time: its shards do not move at
+    /// all.
     Reserve,
 }
 
@@ -229,7 +230,7 @@ pub enum ShardAssignmentError {
     /// The cache of the plan has ended.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// At the end of the run: the member's node cannot be deleted.
+    /// At the end of the run: the deletion of the member's node is refused, or not confirmed.
     #[error(transparent)]
     Member(#[from] PersistentNodeError),
     /// The election of a shard cannot be read.
@@ -334,7 +335,8 @@ impl ShardAssignment {
     /// [`Cache`](ShardAssignmentError::Cache) if the plan cannot be followed;
     /// [`Client`](ShardAssignmentError::Client) if the client's runtime has ended, or the process
     /// was forked; [`Member`](ShardAssignmentError::Member) if the server refuses to delete the
-    /// member's node at the end. Closing the client ends the run without an error. All other
+    /// member's node at the end, or does not confirm it within the client's close timeout: the
+    /// deletion then continues in the background. Closing the client ends the run without an error. All other
     /// failures are logged, and tried again.
     ///
     /// # Cancel safety

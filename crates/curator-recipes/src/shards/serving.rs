@@ -21,9 +21,12 @@ pub(super) struct Serving {
     shards: BTreeMap<String, watch::Sender<bool>>,
     /// Dropping this drops the futures of all tasks. Each task has a receiver.
     tasks: watch::Sender<()>,
-    start: Box<dyn Fn(&str, Moved) -> Option<BoxFuture<'static, ()>> + Send + Sync>,
+    start: Start,
     client: CuratorClient,
 }
+
+/// Makes the task of a shard; `None` if its name is invalid.
+type Start = Box<dyn Fn(&str, Moved) -> Option<BoxFuture<'static, ()>> + Send + Sync>;
 
 /// Becomes closed when the shard no longer belongs to the member.
 type Moved = watch::Receiver<bool>;
