@@ -61,6 +61,7 @@
 //! | a number or a value that all processes share, and its changes as a stream | [`SharedCount`], [`SharedValue`] |
 //! | settings that change while the service runs | [`Config`] |
 //! | a live copy of several nodes, or of a whole subtree | [`CuratorCache`] |
+//! | many values in one directory, decoded, to read from memory and to write by version | [`TypedCache`] |
 //! | a node that exists as long as this process does | [`PersistentNode`] |
 //! | to belong to a group of processes, and to know who else does | [`GroupMember`] |
 //!
@@ -98,7 +99,7 @@
 //!   locks, leadership, caches and sessions, through the crate `metrics`.
 //! - `native`: `CuratorClientBuilder::transport` in the module [`client`], and this project's own
 //!   transport, alongside or instead of `zookeeper-client`.
-//! - `serde`: [`FencingToken`], [`VersionedValue`], [`client::ConnectionState`] and
+//! - `serde`: [`FencingToken`], [`VersionedValue`], [`EntryVersion`], [`client::ConnectionState`] and
 //!   [`client::ConnectString`] implement `Serialize` and `Deserialize`; [`Participant`],
 //!   [`LossReason`] and paths implement `Serialize`. A client's options can come from a
 //!   configuration file ([`client::CuratorClientBuilder`], `client::ConfiguredRetryPolicy`). A
@@ -146,6 +147,7 @@ mod persistent;
 mod shards;
 mod shared;
 mod task;
+mod typed;
 mod wait;
 
 /// The client: all of the crate `curator-client`.
@@ -210,6 +212,9 @@ pub use crate::shards::{
 };
 pub use crate::shared::{
     CountChanges, SharedCount, SharedValue, ValueChanges, VersionedCount, VersionedValue,
+};
+pub use crate::typed::{
+    EntryError, EntryEvent, EntryVersion, ExpectedVersion, TypedCache, TypedEntries, TypedEntry,
 };
 pub use crate::wait::Wait;
 
@@ -319,6 +324,15 @@ mod tests {
             VersionedCount,
             VersionedValue<u8>,
         ),
+        (
+            TypedEntries<u8>,
+            TypedEntry<u8>,
+            EntryError,
+            EntryEvent<u8>,
+            EntryVersion,
+            ExpectedVersion,
+            TypedCache<u8>,
+        ),
     )>();
     /// A stream has one consumer.
     const _: () = assert_type_is_send::<(CacheEvents, CountChanges, ValueChanges<u8>)>();
@@ -369,6 +383,10 @@ mod tests {
             again.open_timeout(Duration::ZERO),
             config.ended(),
         ));
+    };
+    const _: fn(TypedCache<u8>, EntryVersion) = |typed, version| {
+        assert_send(&(typed.ready(), typed.caught_up(), typed.changes().next()));
+        assert_send(&(typed.put("", &0, version), typed.delete("", version)));
     };
     const _: fn(PersistentNode, GroupMember) = |node, member| {
         assert_send(&(

@@ -88,7 +88,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["shards"],
             &["leader", "atomic"],
             &["lock"],
-            &["group"],
+            &["group", "typed"],
             &["cache"],
             &["engine"],
             &["config", "persistent", "shared"],

@@ -26,6 +26,7 @@ pub use self::events::{CacheEvent, CacheEvents};
 use self::publisher::StaleCount;
 use self::scope::Scope;
 pub use self::snapshot::{CacheState, CachedNode, Lookup, Snapshot};
+pub(crate) use self::snapshot::{DecodeNode, Decoded};
 use self::task::Command;
 use crate::changes::Latest;
 use crate::engine::meter::CacheMeter;
@@ -327,6 +328,7 @@ pub struct CuratorCacheBuilder {
     client: CuratorClient,
     scope: Scope,
     with_data: bool,
+    decode: Option<DecodeNode>,
     max_nodes: usize,
     max_bytes: usize,
     event_capacity: usize,
@@ -363,6 +365,7 @@ impl CuratorCacheBuilder {
                 filter: None,
             },
             with_data: true,
+            decode: None,
             max_nodes: 1_000_000,
             max_bytes: 1 << 30,
             event_capacity: 1_024,
@@ -407,6 +410,17 @@ impl CuratorCacheBuilder {
     pub fn without_data(mut self) -> Self {
         self.with_data = false;
         self
+    }
+
+    /// Keeps what `decode` returns with each node that users see. It runs in the cache's task, once
+    /// for each state of a node's data.
+    pub(crate) fn decoding(mut self, decode: DecodeNode) -> Self {
+        self.decode = Some(decode);
+        self
+    }
+
+    pub(crate) fn client(&self) -> &CuratorClient {
+        &self.client
     }
 
     /// Sets the maximum number of nodes in the cache. If there are more, the cache ends with

@@ -1,5 +1,6 @@
 //! The nodes of a cache at one moment.
 
+use std::any::Any;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,31 +17,63 @@ pub(super) type Nodes = RedBlackTreeMapSync<ZPath, Entry>;
 /// A node in a cache; `None` if this client cannot read it.
 pub(super) type Entry = Option<CachedNode>;
 
+/// What a typed cache keeps with a node.
+pub(crate) type Decoded = Arc<dyn Any + Send + Sync>;
+
+/// Decodes the data of the node at a path. The last argument is what the cache keeps with the last
+/// state of the same node.
+pub(crate) type DecodeNode = Arc<dyn Fn(&ZPath, &[u8], Option<&Decoded>) -> Decoded + Send + Sync>;
+
 /// A node as a cache has read it. Clones share it.
 ///
 /// Curator's `ChildData`.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct CachedNode {
     inner: Arc<Inner>,
 }
 
-#[derive(PartialEq, Eq)]
 struct Inner {
     path: ZPath,
     data: Box<[u8]>,
     stat: Stat,
+    /// `None` in a cache that is not typed.
+    decoded: Option<Decoded>,
 }
 
+impl PartialEq for CachedNode {
+    fn eq(&self, other: &Self) -> bool {
+        let (one, other) = (&*self.inner, &*other.inner);
+        (&one.path, &one.data, &one.stat) == (&other.path, &other.data, &other.stat)
+    }
+}
+
+impl Eq for CachedNode {}
+
 impl CachedNode {
-    pub(super) fn new(path: ZPath, data: Box<[u8]>, stat: Stat) -> Self {
+    pub(super) fn new(path: ZPath, data: Box<[u8]>, stat: Stat, decoded: Option<Decoded>) -> Self {
         Self {
-            inner: Arc::new(Inner { path, data, stat }),
+            inner: Arc::new(Inner {
+                path,
+                data,
+                stat,
+                decoded,
+            }),
         }
     }
 
     /// The same node with another stat.
     pub(super) fn with_stat(&self, stat: Stat) -> Self {
-        Self::new(self.inner.path.clone(), self.inner.data.clone(), stat)
+        let Inner {
+            path,
+            data,
+            decoded,
+            ..
+        } = &*self.inner;
+        Self::new(path.clone(), data.clone(), stat, decoded.clone())
+    }
+
+    pub(crate) fn decoded(&self) -> Option<&Decoded> {
+        self.inner.decoded.as_ref()
     }
 
     /// The path on the server, including chroot and namespace. The last part is its

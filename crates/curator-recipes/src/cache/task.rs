@@ -109,7 +109,7 @@ async fn run(
         bytes: options.max_bytes,
         changes: MAX_CHANGES,
     };
-    let tree = Tree::new(&scope, options.with_data);
+    let tree = Tree::new(&scope, options.with_data, options.decode);
     let task = CacheTask {
         client: client.clone(),
         connection: watching.connection_states(),

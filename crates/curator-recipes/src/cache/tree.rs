@@ -9,7 +9,7 @@ use curator_client::{Stat, ZPath};
 
 use super::events::CacheEvent;
 use super::scope::{Denied, Scope};
-use super::snapshot::{CachedNode, Nodes, descendants};
+use super::snapshot::{CachedNode, DecodeNode, Nodes, descendants};
 
 /// The nodes of a cache, and the state of its listings.
 pub(super) struct Tree {
@@ -23,6 +23,8 @@ pub(super) struct Tree {
     /// The nodes to be read again after their parent, and the `czxid` of each.
     put_off: HashMap<ZPath, i64>,
     with_data: bool,
+    /// Decodes the nodes that users see, once for each state of their data.
+    decode: Option<DecodeNode>,
     /// The bytes of data in all nodes.
     pub(super) bytes: usize,
     /// The changes that are not published yet.
@@ -64,7 +66,7 @@ pub(super) enum Next {
 }
 
 impl Tree {
-    pub(super) fn new(scope: &Arc<Scope>, with_data: bool) -> Self {
+    pub(super) fn new(scope: &Arc<Scope>, with_data: bool, decode: Option<DecodeNode>) -> Self {
         Self {
             scope: Arc::clone(scope),
             nodes: Nodes::new_sync(),
@@ -72,6 +74,7 @@ impl Tree {
             listed: HashMap::new(),
             put_off: HashMap::new(),
             with_data,
+            decode,
             bytes: 0,
             events: Vec::new(),
         }
@@ -173,7 +176,7 @@ impl Tree {
             // A child was created or deleted, or the ACL was set.
             Some(old) if has_same_data(old.stat(), &stat) => self.insert(old.with_stat(stat)),
             Some(old) => {
-                let new = CachedNode::new(path.clone(), self.kept(data), stat);
+                let new = self.node(path, data, stat, Some(old));
                 self.bytes = self.bytes - old.data().len() + new.data().len();
                 self.report(
                     path,
@@ -185,7 +188,7 @@ impl Tree {
                 self.insert(new);
             }
             None => {
-                let new = CachedNode::new(path.clone(), self.kept(data), stat);
+                let new = self.node(path, data, stat, None);
                 self.bytes += new.data().len();
                 self.report(path, CacheEvent::Created(new.clone()));
                 self.insert(new);
@@ -272,13 +275,23 @@ impl Tree {
         }
     }
 
-    /// The data to keep in the cache.
-    fn kept(&self, data: Vec<u8>) -> Box<[u8]> {
-        if self.with_data {
+    /// The node to keep in the cache. `old` is its last state.
+    fn node(
+        &self,
+        path: &ZPath,
+        data: Vec<u8>,
+        stat: Stat,
+        old: Option<&CachedNode>,
+    ) -> CachedNode {
+        let decode = self.decode.as_ref().filter(|_| self.scope.shows(path));
+        let last = old.and_then(CachedNode::decoded);
+        let decoded = decode.map(|decode| decode(path, &data, last));
+        let kept = if self.with_data {
             data.into()
         } else {
             Box::default()
-        }
+        };
+        CachedNode::new(path.clone(), kept, stat, decoded)
     }
 
     fn insert(&mut self, node: CachedNode) {

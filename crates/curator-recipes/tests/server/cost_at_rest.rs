@@ -21,6 +21,7 @@ use curator_test::{OpCode, Process, Simulation};
 use tokio::time::sleep;
 
 use crate::releases::config::number;
+use crate::releases::typed_cache::numbers;
 use crate::support::subjects::Kind;
 use crate::support::{LONG_SESSION, builder, connect};
 
@@ -276,6 +277,14 @@ async fn add_caches(stage: &mut Stage) {
         cache
     };
     stage.add("a closed cache", 0, closed).await;
+    let typed = async |client: &CuratorClient| {
+        // The data are empty, and so invalid.
+        let typed = numbers(client, "/cache");
+        typed.ready().await.unwrap();
+        assert!(typed.get("a").unwrap().unwrap().value().is_err());
+        typed
+    };
+    stage.add("a typed cache", 0, typed).await;
 }
 
 async fn add_values(stage: &mut Stage) {

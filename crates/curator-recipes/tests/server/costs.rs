@@ -230,6 +230,22 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
         ],
     ),
     (
+        "typed cache",
+        &[
+            row(
+                "load a directory of 200 entries",
+                "add a recursive watch; read the directory with its names; read 15 entries; read 29; read 57; read the others",
+            ),
+            row("`get`, `entries`", "nothing"),
+            row("another client sets an entry", "the event; read the node"),
+            row("`put` of `Any`, when the entry exists", "write"),
+            row("`put` of `Any`, when there is no entry", "write; create"),
+            row("`put` of `Absent`", "create"),
+            row("`put` of a version", "sync, look; write"),
+            row("`delete` of a version", "sync, look; delete"),
+        ],
+    ),
+    (
         "config",
         &[
             row("`open`, when the node exists", "watch on the node"),

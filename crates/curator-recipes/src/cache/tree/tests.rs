@@ -22,6 +22,7 @@ pub(in crate::cache) fn tree() -> Tree {
             filter: None,
         }),
         true,
+        None,
     )
 }
 

@@ -67,6 +67,8 @@ pub(crate) async fn stated((table, operation): Row) -> Cost {
             "list" => OpCode::GetChildren,
             "look" => OpCode::Exists,
             "read" => OpCode::MultiRead,
+            // Not counted, because lease probes are `sync` too.
+            "sync" => continue,
             "transaction" => OpCode::Multi,
             "write" => OpCode::SetData,
             other => panic!("{operation}: unknown verb `{other}`"),

@@ -11,3 +11,4 @@ mod cost_of_waiting;
 pub(crate) mod leader_latch;
 pub(crate) mod leader_observer;
 pub(crate) mod persistent_node;
+pub(crate) mod typed_cache;

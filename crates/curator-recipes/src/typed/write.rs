@@ -1,0 +1,304 @@
+//! Writes the entries of a typed cache: creates, sets and deletes nodes by version.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use curator_client::{
+    CreateMode, CuratorClient, Error as ClientError, InvalidPath, NodeSpec, Outcome, Request,
+    Session, SessionEnd, Stat, ZPath, debug_as_text,
+};
+
+use super::{EntryVersion, TypedCache};
+use crate::codec::Suffix;
+use crate::shared::ANY_VERSION;
+
+/// What [`TypedCache::put`] requires of the entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ExpectedVersion {
+    /// Nothing: the entry is created if it is missing, and overwritten otherwise.
+    Any,
+    /// There is no entry: it is created.
+    Absent,
+    /// The entry has this version.
+    Is(EntryVersion),
+}
+
+impl From<EntryVersion> for ExpectedVersion {
+    fn from(version: EntryVersion) -> Self {
+        Self::Is(version)
+    }
+}
+
+type ClientResult<T> = Result<T, ClientError>;
+
+impl<T: Send + Sync + 'static> TypedCache<T> {
+    /// Creates or sets the entry called `name`, if it has the expected version: an
+    /// [`ExpectedVersion`], or the [version](super::TypedEntry::version) of the entry. Returns the new
+    /// version.
+    ///
+    /// Returns when the servers have confirmed the write. [`get`](Self::get) may not have it yet:
+    /// see [`caught_up`](Self::caught_up).
+    ///
+    /// An entry is created as a persistent node; missing parents as containers, which the servers
+    /// delete after their last child. An unconditional write sends one request if the entry exists,
+    /// and a write by version a `sync` and a read, then the write. The caveats of [`EntryVersion`]
+    /// apply.
+    ///
+    /// # Errors
+    ///
+    /// - [`Conflict`](EntryError::Conflict): the entry does not have the expected version.
+    /// - [`OutcomeUnknown`](EntryError::OutcomeUnknown): the reply was lost. Only
+    ///   [`ExpectedVersion::Any`] is retried, and can overwrite what another client has written
+    ///   since the first attempt.
+    /// - [`Overwritten`](EntryError::Overwritten).
+    /// - Errors of the client, such as an invalid name.
+    ///
+    /// # Cancel safety
+    ///
+    /// The write may be applied even if the future is dropped.
+    pub async fn put(
+        &self,
+        name: &str,
+        value: &T,
+        expected: impl Into<ExpectedVersion> + Send,
+    ) -> Result<EntryVersion, EntryError> {
+        let client = &self.client;
+        let path = &self.entry_path(name)?;
+        let node = &NodeSpec {
+            path: path.clone(),
+            data: self.codec.encode(value).into(),
+            mode: CreateMode::Persistent,
+            acl: client.acl_for(path),
+        };
+        let expected = expected.into();
+        let stat = match expected {
+            ExpectedVersion::Any => {
+                let put = |session| async move { put_any(client, &session, node).await };
+                client.retry_write(put).await.map(Some)
+            }
+            ExpectedVersion::Absent => {
+                let create = |session| async move { create(client, &session, node).await };
+                client.retry(create).await
+            }
+            ExpectedVersion::Is(version) => {
+                let set = |session: &Session, version| session.set_data(path, &node.data, version);
+                if_unchanged(client, path, version, set).await
+            }
+        };
+        let stat = settled(path, stat)?;
+        match expected {
+            ExpectedVersion::Is(EntryVersion { czxid, .. }) if czxid != stat.czxid => {
+                Err(EntryError::Overwritten { path: path.clone() })
+            }
+            _ => Ok(EntryVersion::of(&stat)),
+        }
+    }
+
+    /// Deletes the entry called `name`, if it has this version. Sends a `sync` and a read, then the
+    /// delete. The caveats of [`EntryVersion`] apply.
+    ///
+    /// To delete an entry with any version, use
+    /// [`CuratorClient::delete`](curator_client::CuratorClient::delete).
+    ///
+    /// # Errors
+    ///
+    /// - [`Conflict`](EntryError::Conflict): the entry is missing or has another version.
+    /// - [`OutcomeUnknown`](EntryError::OutcomeUnknown): the reply was lost. The request is not
+    ///   retried: a retry could delete an entry that another client has created since.
+    /// - Errors of the client, such as an invalid name, or
+    ///   [`NotEmpty`](curator_client::Error::NotEmpty).
+    ///
+    /// # Cancel safety
+    ///
+    /// The delete may be applied even if the future is dropped.
+    pub async fn delete(&self, name: &str, version: EntryVersion) -> Result<(), EntryError> {
+        let path = &self.entry_path(name)?;
+        let delete = |session: &Session, version| session.delete(path, version);
+        settled(
+            path,
+            if_unchanged(&self.client, path, version, delete).await,
+        )
+    }
+}
+
+/// Creates or sets the node, whatever its version.
+async fn put_any(client: &CuratorClient, session: &Session, node: &NodeSpec) -> ClientResult<Stat> {
+    let set = || session.set_data(&node.path, &node.data, None);
+    match set().await {
+        Err(ClientError::NoNode { .. }) => {}
+        set => return set,
+    }
+    match client.create_with_containers(session, node).await {
+        // Another client has created the node.
+        Err(ClientError::NodeExists { .. }) => set().await,
+        created => Ok(created?.stat),
+    }
+}
+
+/// Creates the node; `None` if there is one.
+async fn create(
+    client: &CuratorClient,
+    session: &Session,
+    node: &NodeSpec,
+) -> ClientResult<Option<Stat>> {
+    match client.create_with_containers(session, node).await {
+        Ok(created) => Ok(Some(created.stat)),
+        Err(ClientError::NodeExists { .. }) => Ok(None),
+        Err(error) => Err(not_repeatable(&node.path, error)),
+    }
+}
+
+/// Sends `write` for the node at `path`, at most once, if the node has this version; `None` if it
+/// does not.
+async fn if_unchanged<R>(
+    client: &CuratorClient,
+    path: &ZPath,
+    expected: EntryVersion,
+    write: impl Fn(&Session, Option<i32>) -> Request<R>,
+) -> ClientResult<Option<R>> {
+    if expected.version == ANY_VERSION {
+        return Err(ClientError::InvalidRequest {
+            operation: "write",
+            path: path.clone(),
+            reason: "servers treat the version -1 as any version: write unconditionally".to_owned(),
+        });
+    }
+    let write = &write;
+    let attempt = |session: Session| async move {
+        // Sent together. The `sync` comes first, so that the server is up to date.
+        let synced = session.sync(path);
+        let found = session.exists(path);
+        synced.await?;
+        if found.await?.map(|stat| EntryVersion::of(&stat)) != Some(expected) {
+            return Ok(None);
+        }
+        match write(&session, Some(expected.version)).await {
+            Ok(written) => Ok(Some(written)),
+            Err(ClientError::BadVersion { .. } | ClientError::NoNode { .. }) => Ok(None),
+            Err(error) => Err(not_repeatable(path, error)),
+        }
+    };
+    client.retry(attempt).await
+}
+
+/// The error that ends the retries if the request may have been applied.
+fn not_repeatable(path: &ZPath, error: ClientError) -> ClientError {
+    match error.outcome() {
+        Outcome::Unknown => ClientError::Ambiguous {
+            path: path.clone(),
+            cause: Box::new(error),
+        },
+        Outcome::NotApplied => error,
+    }
+}
+
+/// The result of a write: `None` is a conflict.
+fn settled<R>(path: &ZPath, written: ClientResult<Option<R>>) -> Result<R, EntryError> {
+    let path = path.clone();
+    match written {
+        Ok(Some(written)) => Ok(written),
+        Ok(None) => Err(EntryError::Conflict { path }),
+        Err(cause) => Err(match cause.outcome() {
+            Outcome::Unknown => EntryError::OutcomeUnknown { path, cause },
+            Outcome::NotApplied => cause.into(),
+        }),
+    }
+}
+
+/// An error of an entry of a [`TypedCache`](crate::TypedCache).
+///
+/// Its text and its `Debug` output contain no data of the entry.
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum EntryError {
+    /// An error of the client. Nothing was changed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The codec rejects the data of the entry. The text leaves out a `cause` that may [quote the
+    /// data](crate::CodecError).
+    #[error("the data of the entry {path} are invalid{}", Suffix(&**cause))]
+    Invalid {
+        /// The node.
+        path: ZPath,
+        /// The codec's error.
+        #[source]
+        cause: Arc<dyn StdError + Send + Sync>,
+    },
+    /// This client cannot read the entry, or its directory.
+    #[error("the entry {path} cannot be read: permission denied")]
+    Unreadable {
+        /// The node.
+        path: ZPath,
+    },
+    /// It is not known whether there is such an entry: the cache is not loaded yet, or its filter
+    /// excludes the name.
+    #[error("the entry {path} is not loaded")]
+    NotLoaded {
+        /// The node.
+        path: ZPath,
+    },
+    /// The entry does not have the expected version. Nothing was changed.
+    #[error("the entry {path} does not have the expected version")]
+    Conflict {
+        /// The node.
+        path: ZPath,
+    },
+    /// The reply was lost: the entry may or may not have been changed.
+    #[error("it is unknown whether the entry {path} was changed: {cause}")]
+    OutcomeUnknown {
+        /// The node.
+        path: ZPath,
+        /// What happened.
+        #[source]
+        cause: ClientError,
+    },
+    /// The value was written, but over the value of a new entry: other clients have deleted the
+    /// expected one, and created one with the same number of writes, between the read of the
+    /// version and the write.
+    #[error("the entry {path} was created again during the write, and its value was overwritten")]
+    Overwritten {
+        /// The node.
+        path: ZPath,
+    },
+}
+
+debug_as_text!(EntryError);
+
+impl EntryError {
+    /// Whether the call can succeed if repeated unchanged.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Client(error) => error.is_retryable(),
+            Self::NotLoaded { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the cause is that this program has closed the client.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        let (Self::Client(error) | Self::OutcomeUnknown { cause: error, .. }) = self else {
+            return false;
+        };
+        let end = SessionEnd::Closed;
+        error.is_closed()
+            || matches!(error, ClientError::SessionEnded { end: found, .. } if *found == end)
+    }
+
+    /// Whether the entry may have been changed.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::OutcomeUnknown { .. } | Self::Overwritten { .. } => Outcome::Unknown,
+            _ => Outcome::NotApplied,
+        }
+    }
+}
+
+impl From<InvalidPath> for EntryError {
+    fn from(error: InvalidPath) -> Self {
+        Self::Client(error.into())
+    }
+}
