@@ -9,6 +9,7 @@
 //! | [`leader_latch`], [`leader_selector`] | one leader among all participants, and a job that only the leader runs: nodes, requests, guarantees and caveats |
 //! | [`cache`] | live copies of several nodes or of a subtree: requests, guarantees and caveats |
 //! | [`config`] | settings that change while a service runs: the status of a value, requests, guarantees and caveats |
+//! | [`typed_cache`] | the decoded children of one node, read from memory and written by version: requests, guarantees and caveats |
 //! | [`counters`] | numbers, values and ids that many processes change: the meaning of each result, requests, and caveats |
 //! | [`persistent_node`] | nodes that the client recreates when they are lost, and groups of processes: the owner of a node, requests, guarantees and caveats |
 //! | [`fencing`] | how a store refuses a late write |
@@ -152,8 +153,20 @@ pub mod leader_selector {}
 /// [config]: crate::guide::config
 /// [from-curator]: crate::guide::from_curator#caches
 /// [groups]: crate::guide::persistent_node#groups
+/// [typed-cache]: crate::guide::typed_cache
 #[doc = include_str!("../docs/cache.md")]
 pub mod cache {}
+
+/// The typed cache: the children of one node, decoded, and written by version.
+///
+/// [cache]: crate::guide::cache
+/// [cache-caveats]: crate::guide::cache#caveats
+/// [cache-guarantees]: crate::guide::cache#guarantees
+/// [config]: crate::guide::config
+/// [from-curator]: crate::guide::from_curator#caches
+/// [paths]: crate::guide::counters#which-recipe-may-live-at-whose-path
+#[doc = include_str!("../docs/typed-cache.md")]
+pub mod typed_cache {}
 
 /// The settings of a service: one node, decoded, and kept up to date.
 ///
@@ -242,6 +255,7 @@ pub mod interop {}
 /// [session-lease]: crate::guide::guarantees#the-session-lease
 /// [testing]: crate::guide::testing
 /// [tls]: crate::guide::production#tls
+/// [typed-cache]: crate::guide::typed_cache
 /// [discovery]: crate::guide#pages-in-the-repository
 #[doc = include_str!("../docs/from-curator.md")]
 pub mod from_curator {}

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{
-    Acl, AuthId, CuratorClient, Error as ClientError, Outcome, Permission, RetryForever,
+    Acl, AuthId, CreateMode, CuratorClient, Error as ClientError, Outcome, Permission, RetryForever,
 };
 use curator_recipes::{
     Changes, CuratorCache, EntryError, EntryEvent, EntryVersion, ExpectedVersion, TypedCache,
@@ -487,9 +487,17 @@ async fn reads_send_nothing_and_writes_what_the_table_states() {
     let (proxy, client) = counted().await;
     let directory = path("typed/cost");
     let writer = connected().await;
+    create(&writer, &directory, b"").await;
+    let mut leaves = writer.transaction();
     for leaf in 0..200 {
-        create(&writer, &format!("{directory}/leaf-{leaf:03}"), b"1").await;
+        let leaf = format!("{directory}/leaf-{leaf:03}");
+        leaves = leaves.create(leaf, "1", CreateMode::Persistent).unwrap();
     }
+    leaves.commit().await.unwrap();
+    // Opens the session of the caches.
+    let first = numbers(&client, &format!("{directory}-first"));
+    soon(first.ready()).await.unwrap();
+    proxy.reset_counts();
     let typed = numbers(&client, &directory);
     soon(typed.ready()).await.unwrap();
     assert_eq!(
