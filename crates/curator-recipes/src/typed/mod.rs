@@ -75,7 +75,7 @@ use crate::task::report::Truncated;
 /// Servers compare only the version of a node, which restarts when the node is created again: see
 /// [`EntryVersion`].
 ///
-/// TypedEntries are persistent nodes. Only the direct children of the directory are entries, and each
+/// Entries are persistent nodes. Only the direct children of the directory are entries, and each
 /// child is one, also a node of another recipe: exclude it by a
 /// [filter](CuratorCacheBuilder::filter).
 ///
