@@ -1,6 +1,7 @@
 //! A typed cache: the children of one node, decoded, kept up to date, and written by version.
 
 mod entry;
+mod error;
 mod write;
 
 use std::marker::PhantomData;
@@ -12,7 +13,8 @@ use futures_util::StreamExt as _;
 
 use self::entry::{Content, entry_path};
 pub use self::entry::{EntryEvent, EntryVersion, TypedEntries, TypedEntry};
-pub use self::write::{EntryError, ExpectedVersion};
+pub use self::error::EntryError;
+pub use self::write::ExpectedVersion;
 use crate::cache::{CacheError, CuratorCache, CuratorCacheBuilder, DecodeNode, Decoded};
 use crate::changes::Changes;
 use crate::codec::{ValueCodec, unquoting};

@@ -11,7 +11,7 @@ pub(crate) struct Operation {
     /// Pipelines separated by `; `, of requests separated by `, `. A request starts with its verb,
     /// after a number if it is sent several times: `4 looks at the nodes of the path`. A `look` is
     /// an `exists` request; `(look)` is sent only to [old servers](Self::pipelines). `the event`
-    /// and `nothing` are not requests.
+    /// and `nothing` are not requests. No test counts a `sync`, because lease probes are `sync` too.
     pub(crate) sends: &'static str,
     /// Requests and round trips of Curator 5.9, which no test of this crate counts. The table
     /// `cycles` was measured manually; the bench counts it too, except the read lock of a writer. A
