@@ -7,6 +7,7 @@ use curator_client::{
     Error as ClientError, InvalidPath, Outcome, SessionEnd, ZPath, debug_as_text,
 };
 
+use crate::cache::CacheError;
 use crate::codec::Suffix;
 
 /// An error of an entry of a [`TypedCache`](crate::TypedCache).
@@ -18,6 +19,9 @@ pub enum EntryError {
     /// An error of the client. Nothing was changed.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// An error of the cache, for callers that return one error type.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// The codec rejects the data of the entry. The text leaves out a `cause` that may [quote the
     /// data](crate::CodecError).
     #[error("the data of the entry {path} are invalid{}", Suffix(&**cause))]
@@ -74,20 +78,24 @@ impl EntryError {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Client(error) => error.is_retryable(),
+            Self::Cache(error) => error.is_retryable(),
             Self::NotLoaded { .. } => true,
             _ => false,
         }
     }
 
-    /// Whether the cause is that this program has closed the client.
+    /// Whether the cause is that this program has closed the client or the cache.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        let (Self::Client(error) | Self::OutcomeUnknown { cause: error, .. }) = self else {
-            return false;
-        };
-        let end = SessionEnd::Closed;
-        error.is_closed()
-            || matches!(error, ClientError::SessionEnded { end: found, .. } if *found == end)
+        let closed = SessionEnd::Closed;
+        match self {
+            Self::Cache(error) => error.is_closed(),
+            Self::Client(error) | Self::OutcomeUnknown { cause: error, .. } => {
+                error.is_closed()
+                    || matches!(error, ClientError::SessionEnded { end, .. } if *end == closed)
+            }
+            _ => false,
+        }
     }
 
     /// Whether the entry may have been changed.
