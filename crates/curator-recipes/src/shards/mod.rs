@@ -5,7 +5,7 @@ mod planner;
 mod run;
 mod serving;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use curator_client::{
     debug_line,
 };
 
-use self::plan::Names;
+use self::plan::{Names, Plan};
 use crate::cache::CacheError;
 use crate::error::Error;
 use crate::leader::{LeaderSelector, Leadership};
@@ -224,6 +224,14 @@ pub enum ShardAssignmentError {
         /// How many shards the program has.
         expected: usize,
     },
+    /// The data of the plan's node is not a plan.
+    #[error("{path} has no plan: {why}")]
+    UnusablePlan {
+        /// The node.
+        path: ZPath,
+        /// What is wrong, without the data.
+        why: &'static str,
+    },
     /// An error of the client.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -251,7 +259,7 @@ impl ShardAssignmentError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::OtherShards { .. } => false,
+            Self::OtherShards { .. } | Self::UnusablePlan { .. } => false,
             Self::Client(error) => error.is_retryable(),
             Self::Cache(error) => error.is_retryable(),
             Self::Member(error) => error.is_retryable(),
@@ -263,7 +271,7 @@ impl ShardAssignmentError {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match self {
-            Self::OtherShards { .. } => false,
+            Self::OtherShards { .. } | Self::UnusablePlan { .. } => false,
             Self::Client(error) => error.is_closed(),
             Self::Cache(error) => error.is_closed(),
             Self::Member(error) => error.is_closed(),
@@ -275,7 +283,7 @@ impl ShardAssignmentError {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::OtherShards { .. } => Outcome::NotApplied,
+            Self::OtherShards { .. } | Self::UnusablePlan { .. } => Outcome::NotApplied,
             Self::Client(error) => error.outcome(),
             Self::Cache(error) => error.outcome(),
             Self::Member(error) => error.outcome(),
@@ -391,6 +399,29 @@ impl ShardAssignment {
     /// Only reads: nothing is lost when the future is dropped.
     pub async fn leader(&self, shard: &str) -> Result<Option<Participant>> {
         Ok(self.selector(shard)?.leader().await?)
+    }
+
+    /// Reads the plan with one request: the shards of each member, by id. A member of the plan may
+    /// not serve its shards yet, or may have vanished; [`leader`](Self::leader) reads who serves a
+    /// shard. Empty if there is no plan yet.
+    ///
+    /// # Errors
+    ///
+    /// When the data is not a plan, or the client's retry policy permits no more retries.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn plan(&self) -> Result<BTreeMap<String, BTreeSet<String>>> {
+        let path = self.agreed_path("plan");
+        let plan = match self.client.get_data(&path).await {
+            Ok((data, _)) => Plan::decode(&data),
+            Err(ClientError::NoNode { .. }) => Ok(Plan::default()),
+            Err(error) => return Err(error.into()),
+        };
+        let plan = plan.map_err(|why| ShardAssignmentError::UnusablePlan { path, why })?;
+        let members = plan.members.into_iter();
+        Ok(members.map(|(id, member)| (id, member.shards)).collect())
     }
 
     /// The participant in a shard's election.

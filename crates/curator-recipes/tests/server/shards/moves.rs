@@ -40,6 +40,7 @@ async fn a_member_that_joins_or_leaves_moves_its_part() {
         "b"
     };
     assert_eq!(leader.data, server.as_bytes());
+    assert_eq!(a.assignment.plan().await.unwrap(), served.now());
     a.stop().await;
     b.stop().await;
     assert_eq!(members.plan().0, "shards 1\n");
