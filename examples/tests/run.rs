@@ -699,3 +699,38 @@ fn members() {
         }
     }
 }
+
+#[test]
+fn compositions() {
+    for Run { printed, .. } in runs("compositions") {
+        let at = |what: &str| {
+            printed
+                .find(what)
+                .unwrap_or_else(|| panic!("no {what:?} in {printed}"))
+        };
+        let all = at("The barrier is removed: all pass.");
+        assert!(at("The barrier is set: all wait.") < all, "{printed}");
+        let left = at("All members have left together.");
+        for computing in ["Member 1", "Member 2", "Member 3"].map(|member| {
+            let arrived = at(&format!("{member} arrives."));
+            (arrived, at(&format!("{member} computes.")))
+        }) {
+            for other in 1..=3 {
+                assert!(
+                    at(&format!("Member {other} arrives.")) < computing.1,
+                    "{printed}"
+                );
+            }
+            assert!(computing.0 < computing.1 && computing.1 < left, "{printed}");
+        }
+        let ended = at("A worker ends during task 1.");
+        let done = [1, 2, 3, 4, 5, 6].map(|task| at(&format!("Another worker does task {task}.")));
+        assert!(ended < done[0] && done.is_sorted(), "{printed}");
+        // A real server has no time to live by default.
+        assert!(
+            printed.contains("The servers delete the node 10 s after")
+                || printed.contains("No time to live: create "),
+            "{printed}"
+        );
+    }
+}

@@ -12,6 +12,7 @@
 //! | [`typed_cache`] | the decoded children of one node, read from memory and written by version: requests, guarantees and caveats |
 //! | [`counters`] | numbers, values and ids that many processes change: the meaning of each result, requests, and caveats |
 //! | [`persistent_node`] | nodes that the client recreates when they are lost, and groups of processes: the owner of a node, requests, guarantees and caveats |
+//! | [`compositions`] | barriers, a queue of tasks and a node with a time to live, as short programs to copy |
 //! | [`fencing`] | how a store refuses a late write |
 //! | [`revocation`] | how to request a lock back from its holder |
 //! | [`retries`] | the retry policy of a client, of one lock or of one call, with code for four cases |
@@ -192,6 +193,22 @@ pub mod counters {}
 #[doc = include_str!("../docs/persistent-node.md")]
 pub mod persistent_node {}
 
+/// Barriers, a queue of tasks, and a node with a time to live: short compositions of the public API.
+///
+/// [barrier]: crate::guide#pages-in-the-repository
+/// [cache]: crate::guide::cache
+/// [double-barrier]: crate::guide#pages-in-the-repository
+/// [example]: crate::guide#pages-in-the-repository
+/// [fencing]: crate::guide::fencing
+/// [groups]: crate::guide::persistent_node#groups
+/// [persistent-node]: crate::guide::persistent_node
+/// [retries]: crate::guide::retries
+/// [servers]: crate::guide#pages-in-the-repository
+/// [task-queue]: crate::guide#pages-in-the-repository
+/// [ttl-node]: crate::guide#pages-in-the-repository
+#[doc = include_str!("../docs/compositions.md")]
+pub mod compositions {}
+
 /// Retry policies: of a client, of one lock, of one call.
 ///
 /// [counters]: crate::guide::counters
@@ -226,6 +243,7 @@ pub mod production {}
 
 /// Other clients on the same path: Java Curator, kazoo, go-zookeeper.
 ///
+/// [compositions]: crate::guide::compositions
 /// [discovery-java]: crate::guide#pages-in-the-repository
 /// [fencing]: crate::guide::fencing
 /// [java]: crate::guide::guarantees#java-curator-on-the-same-path
@@ -240,6 +258,7 @@ pub mod interop {}
 ///
 /// [an-ensemble-that-changes]: crate::guide::production#an-ensemble-that-changes
 /// [cache]: crate::guide::cache
+/// [compositions]: crate::guide::compositions
 /// [compression]: crate::guide::interop#compression
 /// [config]: crate::guide::config
 /// [fencing]: crate::guide::fencing

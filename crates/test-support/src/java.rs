@@ -234,6 +234,12 @@ impl JavaSession {
         self.thread.answers.try_recv().is_err()
     }
 
+    /// Like [`ask`](Self::ask), on another thread with the same session: for a command that must not
+    /// wait for the earlier ones.
+    pub async fn ask_beside(&mut self, command: &str) -> String {
+        self.beside.ask(command).await
+    }
+
     /// Ends the session on the server, without notice to the client.
     pub async fn end(&self) {
         close_session(TestingServer::shared().await.address(), &self.credentials)

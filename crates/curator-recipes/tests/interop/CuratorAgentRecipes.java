@@ -7,11 +7,15 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.atomic.AtomicValue;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.atomic.PromotedToLock;
+import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
+import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 import org.apache.curator.framework.recipes.cache.ChildData;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
@@ -30,6 +34,9 @@ final class CuratorAgentRecipes {
     private final String name;
     private final BlockingQueue<String> events;
     private final Map<String, Closeable> open = new HashMap<>();
+    private final Map<String, DistributedDoubleBarrier> doubleBarriers = new HashMap<>();
+    /** Its release lets the thread go on that {@code block-callbacks} has blocked. */
+    private CountDownLatch callbacks;
     /** When the latest term on each path began, in nanoseconds of the system's monotonic clock. */
     private final Map<String, Long> since = new ConcurrentHashMap<>();
 
@@ -125,6 +132,32 @@ final class CuratorAgentRecipes {
                 // After one attempt that meets contention, the recipe acquires the mutex, and makes one more attempt.
                 PromotedToLock promoted = PromotedToLock.builder().lockPath(with[2]).build();
                 return add(new DistributedAtomicLong(client, path, new RetryNTimes(0, 0), promoted), with[1]);
+            case "barrier-set":
+                new DistributedBarrier(client, path).setBarrier();
+                return null;
+            case "barrier-remove":
+                new DistributedBarrier(client, path).removeBarrier();
+                return null;
+            case "barrier-wait":
+                return new DistributedBarrier(client, path).waitOnBarrier(CuratorAgent.TIMEOUT, TimeUnit.SECONDS);
+            case "enter":
+                doubleBarriers.computeIfAbsent(
+                        path, unused -> new DistributedDoubleBarrier(client, path, Integer.parseInt(with[1])));
+                return doubleBarriers.get(path).enter(CuratorAgent.TIMEOUT, TimeUnit.SECONDS);
+            case "leave":
+                return doubleBarriers.get(path).leave(CuratorAgent.TIMEOUT, TimeUnit.SECONDS);
+            case "block-callbacks":
+                // The thread of `runSafe` is busy, as with a slow callback.
+                callbacks = new CountDownLatch(1);
+                client.runSafe(() -> await(callbacks));
+                return null;
+            case "unblock-callbacks":
+                // The reply of a background operation follows all events before it.
+                CountDownLatch replied = new CountDownLatch(1);
+                client.checkExists().inBackground((same, event) -> replied.countDown()).forPath(path);
+                await(replied);
+                callbacks.countDown();
+                return null;
             case "shut":
                 open.remove(path).close();
                 return null;
@@ -136,6 +169,16 @@ final class CuratorAgentRecipes {
     private static Object add(DistributedAtomicLong number, String delta) throws Exception {
         AtomicValue<Long> added = number.add(Long.parseLong(delta));
         return List.of(added.succeeded(), added.preValue(), added.postValue());
+    }
+
+    private static void await(CountDownLatch latch) {
+        try {
+            if (!latch.await(CuratorAgent.TIMEOUT, TimeUnit.SECONDS)) {
+                throw new IllegalStateException("too late");
+            }
+        } catch (InterruptedException interrupted) {
+            throw new IllegalStateException(interrupted);
+        }
     }
 
     private static byte[] bytes(String text) {

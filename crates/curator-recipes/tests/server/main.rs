@@ -24,6 +24,7 @@ mod cache_permissions;
 mod cancel;
 mod cancellation_token;
 mod changing_directories;
+mod compositions;
 mod config_faults;
 mod cost_at_rest;
 #[expect(

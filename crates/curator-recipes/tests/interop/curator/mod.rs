@@ -1,5 +1,6 @@
 //! Java Curator's recipes together with ours.
 
+mod barriers;
 mod counters;
 mod discovery;
 mod failover;
