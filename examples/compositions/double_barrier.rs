@@ -41,11 +41,11 @@ impl Member {
         let lock = InterProcessReadWriteLock::non_reentrant(client, path)?;
         let (client, guard) = (client.clone(), lock.read().acquire().await?);
         let members = CuratorCache::builder(&client, path)?.children_only();
-        let (group, ready) = (members.start()?, client.resolve(path)?.child("ready")?);
+        let (group, mark) = (members.start()?, client.resolve(path)?.child("ready")?);
         let mut changes = group.snapshots();
         loop {
             let nodes = guard.run(group.caught_up()).await??;
-            let before = nodes.get(&ready).node().map(|ready| ready.stat().czxid);
+            let before = nodes.get(&mark).node().map(|ready| ready.stat().czxid);
             if before > Some(guard.fencing_token().as_i64()) {
                 return Ok(Self {
                     client,
@@ -54,19 +54,20 @@ impl Member {
                     opened: before,
                 });
             }
+            let old = before.is_some();
             let is_round_over = nodes.iter().all(|node| Some(node.stat().czxid) >= before);
-            if is_round_over && nodes.len() >= number + usize::from(before.is_some()) {
-                let mut open = guard.transaction();
-                if before.is_some() {
-                    open = open.delete(&ready, None)?;
-                }
-                open = open.create(&ready, "", Persistent)?;
+            if is_round_over && nodes.len() >= number + usize::from(old) {
+                let open = guard.transaction();
+                let open = if old { open.delete(&mark, None)? } else { open };
+                let mut open = open.create(&mark, "", Persistent)?;
                 for node in nodes.iter() {
                     open = open.check(node.path(), None)?;
                 }
                 match open.commit().await {
                     // A member has left, or another has created `ready`: the nodes change.
-                    Err(Error::Client(TransactionFailed { .. } | Ambiguous { .. })) => {}
+                    Err(Error::Client(TransactionFailed { .. })) => {}
+                    // If it was not applied, the nodes do not change.
+                    Err(Error::Client(Ambiguous { .. })) => continue,
                     done => drop(done?),
                 }
             }

@@ -266,9 +266,9 @@ async fn members_enter_although_replies_are_lost() {
             inject(&proxy, OpCode::Multi, nth);
             let entering = entering(&second, &path);
             soon(proxy.wait_for_faults()).await.unwrap();
+            let entered_alone = entered(entering).await;
             unplugged.refuse(false).unwrap();
-            let members = [entered(waiting).await, entered(entering).await];
-            both_leave(&second, &path, members).await;
+            both_leave(&second, &path, [entered(waiting).await, entered_alone]).await;
         }
     }
 }
