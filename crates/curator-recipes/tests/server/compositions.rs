@@ -11,8 +11,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::support::{
     DEFAULT_TIMEOUT, FAULTS, Row, adjusted_server, behind_proxy, behind_proxy_with, children,
-    client as connected, connect, path, shared_address, soon, still_waits, unplug, until,
-    until_watched,
+    client as connected, connect, path, shared_address, soon, still_waits, until, until_watched,
 };
 use barrier::DistributedBarrier;
 use double_barrier::{Failure, Member};
@@ -246,8 +245,8 @@ async fn a_ready_that_was_left_behind_lets_nobody_in() {
     both_leave(&client, &path, [entered(first).await, second]).await;
 }
 
-/// The second member opens the barrier, because the first has no connection meanwhile. It sends one
-/// transaction to read the members, and one to open.
+/// The first member opens the barrier, because the second one gets no replies to transactions
+/// meanwhile. It sends one transaction to read the members, and one to open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_enter_although_replies_are_lost() {
     type NthFault = fn(&FaultProxy, OpCode, u64);
@@ -259,16 +258,17 @@ async fn members_enter_although_replies_are_lost() {
         for nth in 1..=2 {
             let _row = Row::of((fault, nth));
             let path = path("double-barrier-faults");
-            let (unplugged, first) = behind_proxy().await;
-            let (proxy, second) = behind_proxy().await;
-            let waiting = entering_as(&first, &path, 1).await;
-            unplug(&unplugged, &first).await;
+            let (proxy, opener) = behind_proxy().await;
+            let (held, other) = behind_proxy().await;
+            let first = entering_as(&opener, &path, 1).await;
+            assert!(still_waits(&first, &opener).await);
+            held.hold_replies(OpCode::Multi);
             inject(&proxy, OpCode::Multi, nth);
-            let entering = entering(&second, &path);
+            let second = entering(&other, &path);
             soon(proxy.wait_for_faults()).await.unwrap();
-            let entered_alone = entered(entering).await;
-            unplugged.refuse(false).unwrap();
-            both_leave(&second, &path, [entered(waiting).await, entered_alone]).await;
+            let first = entered(first).await;
+            held.release_held();
+            both_leave(&other, &path, [first, entered(second).await]).await;
         }
     }
 }
