@@ -22,7 +22,8 @@ const PAGES: [&str; 11] = [
 
 /// Pages with many names of other projects, including names in other languages. Only paths like
 /// `Error::Lost` are checked.
-const ABOUT_OTHERS: [&str; 3] = [
+const ABOUT_OTHERS: [&str; 4] = [
+    "docs/compositions.md",
     "docs/from-curator.md",
     "docs/interop.md",
     "docs/upstream.md",
