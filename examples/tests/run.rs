@@ -6,6 +6,13 @@
     reason = "in a test, a panic is the way to fail"
 )]
 
+#[path = "../shards/history.rs"]
+#[allow(dead_code, reason = "here for its tests")]
+mod history;
+#[path = "../shards/picture.rs"]
+#[allow(dead_code, reason = "here for its tests")]
+mod picture;
+
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
@@ -572,6 +579,57 @@ fn leader() {
             printed.contains("No two replicas led at the same time."),
             "{printed}"
         );
+    }
+}
+
+#[test]
+fn shards() {
+    for Run { printed, .. } in runs("shards") {
+        let mut rest = printed.lines();
+        for expected in [
+            "a, b and c start.",
+            "b is killed.",
+            "3 shards moved.",
+            "d joins.",
+            "2 shards moved.",
+            "c is drained.",
+            "3 shards moved.",
+            "a and d are asked to end, too.",
+            "No shard was served by two members at the same time.",
+        ] {
+            assert!(
+                rest.any(|line| line.starts_with(expected)),
+                "no {expected:?} in its place in: {printed}"
+            );
+        }
+        let (_, killed) = printed.split_once("b is killed.").unwrap();
+        let map = killed.lines().nth(1).unwrap();
+        // The shards of the killed member stay reserved.
+        let shown = ["  a: ", "  c: ", "  not served: "];
+        assert!(
+            shown.iter().all(|who| map.contains(who)) && !map.contains("  b: "),
+            "{printed}"
+        );
+    }
+}
+
+#[test]
+fn the_option_of_the_shards_example_writes_a_picture() {
+    let file = std::env::temp_dir().join(format!("shards-{}.svg", std::process::id()));
+    let mut program = program("shards");
+    program
+        .env_remove("ZOOKEEPER_CONNECT")
+        .arg("--svg")
+        .arg(&file);
+    let printed = printed_by(&mut program);
+    let svg = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(printed.contains("c is drained."), "{printed}");
+    for mark in ["b is killed", "d joins", "c is drained"] {
+        assert!(svg.contains(&format!(">{mark}</text>")), "{svg}");
+    }
+    for shard in 0..8 {
+        assert!(svg.contains(&format!(">shard {shard}</text>")), "{svg}");
     }
 }
 

@@ -7,6 +7,7 @@
 //! | [`locks`] | a comparison of the locks: their common properties, their requests, and other clients on the same path |
 //! | [`mutex`], [`semaphore_mutex`], [`semaphore`], [`read_write`], [`multi_lock`] | one lock each: its nodes, requests, guarantees, caveats and errors, and what Java Curator does differently |
 //! | [`leader_latch`], [`leader_selector`] | one leader among all participants, and a job that only the leader runs: nodes, requests, guarantees and caveats |
+//! | [`shards`] | work that is divided among processes: how to choose shards, how long a shard is not served, how to fence writes |
 //! | [`cache`] | live copies of several nodes or of a subtree: requests, guarantees and caveats |
 //! | [`config`] | settings that change while a service runs: the status of a value, requests, guarantees and caveats |
 //! | [`typed_cache`] | the decoded children of one node, read from memory and written by version: requests, guarantees and caveats |
@@ -149,6 +150,26 @@ pub mod leader_latch {}
 #[doc = include_str!("../docs/leader-selector.md")]
 pub mod leader_selector {}
 
+/// Shards, each served by one of many processes.
+///
+/// [cache]: crate::guide::cache
+/// [example]: crate::guide#pages-in-the-repository
+/// [fencing]: crate::guide::fencing
+/// [leader-selector]: crate::guide::leader_selector
+/// [log]: crate::guide::production#what-the-log-says
+/// [mutex]: crate::guide::mutex
+/// [observing]: crate::guide::leader_latch#observing
+/// [session-timeout]: crate::guide::production#which-session-timeout
+/// [zklock]: crate::guide#pages-in-the-repository
+// rustdoc has no files, so the picture is part of the text, and the page's reference to its file an
+// empty picture.
+/// [picture]: data:image/svg+xml,%3Csvg%20xmlns='http://www.w3.org/2000/svg'%20width='1'%20height='1'/%3E
+///
+#[doc = include_str!("../docs/shards.svg")]
+///
+#[doc = include_str!("../docs/shards.md")]
+pub mod shards {}
+
 /// The cache: a live copy of a node, of its children, or of a subtree.
 ///
 /// [config]: crate::guide::config
@@ -272,6 +293,7 @@ pub mod interop {}
 /// [read-write-java]: crate::guide::read_write#java-curator
 /// [semaphore-java]: crate::guide::semaphore#java-curator
 /// [session-lease]: crate::guide::guarantees#the-session-lease
+/// [shards]: crate::guide::shards
 /// [testing]: crate::guide::testing
 /// [tls]: crate::guide::production#tls
 /// [typed-cache]: crate::guide::typed_cache
