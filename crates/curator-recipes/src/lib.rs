@@ -73,6 +73,7 @@
 //! | What happens when the lock is lost? | [`LockGuard::run`], [`LockGuard::lost`]; in other tasks [`LockGuard::loss`] |
 //! | What is retried, and how often? | [`guide::retries`]; an acquire waits for the *lock* without a limit, but fails with [`Error::AcquireFailed`] when there is no session and the retry policy permits no more retries |
 //! | How does a job survive an outage of any length? | as a job of a [`LeaderSelector`]; with a lock, the loop in [`LockGuard::run`] and [`RetryForever`](client::RetryForever) |
+//! | Which work fits shards, how many do I need, and how long is one not served? | [`guide::shards`] |
 //! | In which order do I shut down? | [`LockGuard`](LockGuard#shutdown) |
 //! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`], and the same method of every other lock |
 //! | How do I request a lock back from its holder? | [`revoke`], [`LockGuard::revocation_requested`] |

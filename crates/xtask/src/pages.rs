@@ -75,6 +75,7 @@ const FOREIGN: &[&str] = &[
     "NodeCache",
     "PathChildrenCache",
     "PodDisruptionBudget",
+    "SetPartitioner",
     "TreeCache",
     "UnknownRevocationStatus",
     "VersionedModeledFramework",
