@@ -33,7 +33,7 @@ const SHARDS: usize = 8;
 /// The first argument of a member; its id and the connect string follow.
 const MEMBER: &str = "member";
 /// Short, to keep the example short: a killed member is absent only after its session has expired.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// Short, too: a restarted process would have this long to return to its shards.
 const RESERVE_FOR: Duration = Duration::from_secs(1);
 /// The limit of each wait.
