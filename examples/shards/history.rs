@@ -157,10 +157,10 @@ mod tests {
         let check = |history: &History, shard| history.check(&shards(&[shard])).unwrap_err();
         let mut history = moved();
         history.begins("c", "0", 8, 2.75);
-        assert_eq!(
-            check(&history, "0"),
-            "shard 0 was served by b and c at the same time"
-        );
+        let both = "shard 0 was served by b and c at the same time";
+        assert_eq!(check(&history, "0"), both);
+        history.ends("b", "0", 3.0);
+        assert_eq!(check(&history, "0"), both);
         let mut history = moved();
         history.dies("b", 3.0);
         history.begins("c", "0", 7, 3.0);
