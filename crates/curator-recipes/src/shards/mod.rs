@@ -224,9 +224,9 @@ pub enum ShardAssignmentError {
         /// How many shards the program has.
         expected: usize,
     },
-    /// The data of the plan's node is not a plan.
-    #[error("{path} has no plan: {why}")]
-    UnusablePlan {
+    /// The data of a node are not those of this recipe.
+    #[error("the data of {path} cannot be used: {why}")]
+    UnusableNode {
         /// The node.
         path: ZPath,
         /// What is wrong, without the data.
@@ -259,7 +259,7 @@ impl ShardAssignmentError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::OtherShards { .. } | Self::UnusablePlan { .. } => false,
+            Self::OtherShards { .. } | Self::UnusableNode { .. } => false,
             Self::Client(error) => error.is_retryable(),
             Self::Cache(error) => error.is_retryable(),
             Self::Member(error) => error.is_retryable(),
@@ -271,7 +271,7 @@ impl ShardAssignmentError {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match self {
-            Self::OtherShards { .. } | Self::UnusablePlan { .. } => false,
+            Self::OtherShards { .. } | Self::UnusableNode { .. } => false,
             Self::Client(error) => error.is_closed(),
             Self::Cache(error) => error.is_closed(),
             Self::Member(error) => error.is_closed(),
@@ -283,7 +283,7 @@ impl ShardAssignmentError {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::OtherShards { .. } | Self::UnusablePlan { .. } => Outcome::NotApplied,
+            Self::OtherShards { .. } | Self::UnusableNode { .. } => Outcome::NotApplied,
             Self::Client(error) => error.outcome(),
             Self::Cache(error) => error.outcome(),
             Self::Member(error) => error.outcome(),
@@ -386,6 +386,57 @@ impl ShardAssignment {
         Ok(())
     }
 
+    /// Changes the list of the shards, for all members: adds or removes names. `edit` gets the names
+    /// that the node has, none if it is missing, and is called again if another program changes the
+    /// list meanwhile: no change is lost.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`set_shards`](Self::set_shards);
+    /// [`UnusableNode`](ShardAssignmentError::UnusableNode) if the node has no valid names; an
+    /// [`Ambiguous`](ClientError::Ambiguous) error of the client if a reply is lost: then call this
+    /// again.
+    ///
+    /// # Cancel safety
+    ///
+    /// The list may be changed although the future was dropped.
+    pub async fn edit_shards(&self, mut edit: impl FnMut(&mut BTreeSet<String>)) -> Result<()> {
+        let path = self.list_path();
+        loop {
+            let (mut names, version) = match self.client.get_data(&path).await {
+                Ok((data, stat)) => {
+                    let names = names(&data).map_err(|why| ShardAssignmentError::UnusableNode {
+                        path: path.clone(),
+                        why,
+                    })?;
+                    (names, Some(stat.version))
+                }
+                Err(ClientError::NoNode { .. }) => (Names::new(), None),
+                Err(error) => return Err(error.into()),
+            };
+            edit(&mut names);
+            let names = Shards::Names(names).names()?.unwrap_or_default();
+            let written = match version {
+                Some(_) => {
+                    let set = self.client.set_data(&path, list(&names), version);
+                    set.await.map(drop)
+                }
+                None => {
+                    let create = self.client.create().creating_parent_containers();
+                    create.for_path(&path, list(&names)).await.map(drop)
+                }
+            };
+            match written {
+                Err(
+                    ClientError::BadVersion { .. }
+                    | ClientError::NodeExists { .. }
+                    | ClientError::NoNode { .. },
+                ) => {}
+                written => return Ok(written?),
+            }
+        }
+    }
+
     /// Reads which member serves a shard now: the shard's leader. `None` if nobody does. To follow
     /// the changes, use [`LeaderObserver::observe_selector`](crate::LeaderObserver::observe_selector)
     /// with the [path](Self::shard_path) of the shard.
@@ -419,7 +470,7 @@ impl ShardAssignment {
             Err(ClientError::NoNode { .. }) => Ok(Plan::default()),
             Err(error) => return Err(error.into()),
         };
-        let plan = plan.map_err(|why| ShardAssignmentError::UnusablePlan { path, why })?;
+        let plan = plan.map_err(|why| ShardAssignmentError::UnusableNode { path, why })?;
         let members = plan.members.into_iter();
         Ok(members.map(|(id, member)| (id, member.shards)).collect())
     }
@@ -440,7 +491,8 @@ impl ShardAssignment {
     }
 
     /// The node that lists the names of the shards, one on each line.
-    /// [`set_shards`](Self::set_shards) writes it, but so can any other program.
+    /// [`edit_shards`](Self::edit_shards) and [`set_shards`](Self::set_shards) write it, but so can
+    /// any other program.
     #[must_use]
     pub fn list_path(&self) -> ZPath {
         self.agreed_path("shards")
@@ -470,4 +522,13 @@ impl ShardAssignment {
 /// The data of the node that lists the shards.
 fn list(names: &Names) -> String {
     names.iter().map(|name| format!("{name}\n")).collect()
+}
+
+/// Reads the data of the node that lists the shards.
+fn names(data: &[u8]) -> std::result::Result<Names, &'static str> {
+    let text = std::str::from_utf8(data).map_err(|_| "it is not UTF-8")?;
+    let names = text.lines().filter(|line| !line.is_empty());
+    let names = Shards::Names(names.map(str::to_owned).collect()).names();
+    let names = names.map_err(|_| "it does not list 1 to 10,000 valid names, one on each line")?;
+    Ok(names.unwrap_or_default())
 }

@@ -10,7 +10,7 @@ use futures_util::future::FutureExt as _;
 use super::plan::{Names, Plan};
 use super::planner::{Planner, Step, View};
 use super::serving::Serving;
-use super::{OnShutdown, Result, ShardAssignment, ShardAssignmentError, Shards, list};
+use super::{OnShutdown, Result, ShardAssignment, ShardAssignmentError, list, names};
 use crate::cache::{CacheState, CuratorCache, CuratorCacheBuilder, Lookup, Snapshot};
 use crate::changes::Latest;
 use crate::leader::Leadership;
@@ -302,13 +302,4 @@ impl Run {
         let client = self.assignment.client.name();
         tracing::warn!(client, path = %Truncated(path), error = %Truncated(error), "shard assignment: {what}");
     }
-}
-
-/// Reads the data of the node that lists the shards.
-fn names(data: &[u8]) -> std::result::Result<Names, &'static str> {
-    let text = std::str::from_utf8(data).map_err(|_| "it is not UTF-8")?;
-    let names = text.lines().filter(|line| !line.is_empty());
-    let names = Shards::Names(names.map(str::to_owned).collect()).names();
-    let names = names.map_err(|_| "it does not list 1 to 10,000 valid names, one on each line")?;
-    Ok(names.unwrap_or_default())
 }

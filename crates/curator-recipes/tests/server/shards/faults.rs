@@ -93,7 +93,8 @@ async fn a_plan_or_a_list_that_cannot_be_used_stops_no_job() {
         a.client.set_data(path, data, None).await.unwrap();
         sleep(Duration::from_secs(60)).await;
         assert_eq!(served.counts(), [8]);
-        let unusable = "/work/agreed/plan has no plan: its first line is not \"shards 1\"";
+        let unusable =
+            "the data of /work/agreed/plan cannot be used: its first line is not \"shards 1\"";
         match a.assignment.plan().await {
             Err(error) => assert_eq!(error.to_string(), unusable),
             Ok(_) => assert_eq!(path, "/work/agreed/shards"),

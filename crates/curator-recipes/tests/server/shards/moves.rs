@@ -1,5 +1,6 @@
 //! Members that join, leave, vanish and return: which shards move, and when.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use curator_recipes::{OnShutdown, ShardAssignmentError, Shards};
@@ -149,8 +150,24 @@ async fn a_program_with_other_shards_is_refused_and_the_list_can_change() {
     let named = Shards::Names(["north", "south"].map(str::to_owned).into());
     b.assignment.set_shards(named).await.unwrap();
     served.until(&[1, 1]).await;
+    let before = served.now();
+    // Of two edits at once, neither is lost.
+    let add = |name: &'static str| {
+        move |names: &mut BTreeSet<String>| {
+            names.insert(name.to_owned());
+        }
+    };
+    let (east, west) = tokio::join!(
+        b.assignment.edit_shards(add("east")),
+        listed.assignment.edit_shards(add("west"))
+    );
+    east.unwrap();
+    west.unwrap();
+    served.until(&[2, 2]).await;
+    assert_eq!(moved(&before, &served.now()), 0);
+    b.assignment.edit_shards(BTreeSet::clear).await.unwrap_err();
     listed.assignment.set_shards(Shards::Listed).await.unwrap();
-    assert_eq!(served.counts(), [1, 1]);
+    assert_eq!(served.counts(), [2, 2]);
 }
 
 #[tokio::test(start_paused = true)]
