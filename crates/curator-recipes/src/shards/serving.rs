@@ -68,15 +68,11 @@ impl Serving {
             return;
         }
         let mine = plan.shards_of(&self.id);
-        let present = plan
-            .members
-            .iter()
-            .filter(|(id, _)| view.present.contains_key(*id));
-        let present: Vec<_> = present.map(|(_, member)| member).collect();
         self.shards.retain(|shard, moved| {
             let is_mine = mine.contains(shard);
             if !is_mine {
-                moved.send_replace(present.iter().any(|member| member.shards.contains(shard)));
+                let mut members = plan.members.values();
+                moved.send_replace(members.any(|member| member.shards.contains(shard)));
             }
             is_mine
         });

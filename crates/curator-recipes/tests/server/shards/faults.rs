@@ -122,6 +122,18 @@ async fn deleted_nodes_are_made_again() {
     let members = Members::new();
     let served = members.served.clone();
     let a = members.start("a", |builder| builder).await;
+    served.until(&[8]).await;
+    a.client
+        .delete()
+        .for_path("/work/agreed/plan")
+        .await
+        .unwrap();
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(
+        (served.counts(), served.gaps()),
+        (vec![8], vec![]),
+        "no job has ended"
+    );
     let _b = members.start("b", |builder| builder).await;
     served.until(&[4, 4]).await;
     for path in ["/work/agreed/plan", "/work/agreed/shards", "/work/agreed"] {
