@@ -66,9 +66,9 @@ const MOST_BYTES: usize = 500_000;
 /// - *Reserved*: a member that vanishes keeps its shards for a
 ///   [time](ShardAssignmentBuilder::reserve_for), and continues with them if it returns with the
 ///   same id.
-/// - *Handed over*: if a shard moves, the job continues until the next member waits for the shard,
-///   for at most the grace period. Then it is asked to end. So the shard is unserved for the time
-///   that the job needs to end, and two round trips.
+/// - *Handed over*: if a shard moves, the job continues until the next member waits for the shard.
+///   Then it is asked to end. So the shard is unserved for the time that the job needs to end, and
+///   two round trips.
 ///
 /// # Caveats
 ///
@@ -188,8 +188,8 @@ impl ShardAssignmentBuilder {
     }
 
     /// Sets how long a job may continue after it was asked to end, before it is dropped; and how
-    /// long a job continues before that, if the next member does not come for the shard. Defaults
-    /// to 10 s. If it is zero, the job is dropped immediately.
+    /// long the jobs of a member that shuts down continue before that, if the next members do not
+    /// come for their shards. Defaults to 10 s. If it is zero, the jobs are dropped immediately.
     pub fn grace_period(mut self, time: Duration) -> Self {
         self.assignment.grace_period = time;
         self

@@ -66,6 +66,11 @@ impl Planner {
         }
     }
 
+    /// Records that changes may be missed: the times of absent members begin again.
+    pub(super) fn lose_sight(&mut self) {
+        self.absent_since.clear();
+    }
+
     pub(super) fn step(&mut self, view: &View, now: Instant) -> Step {
         let plan = &view.plan;
         self.absent_since

@@ -4,7 +4,8 @@ use std::fmt::Display;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use curator_client::{Deadline, Error as ClientError, FailureLog, Recovery, ZPath, source};
+use curator_client::source::{self, watch};
+use curator_client::{CreateMode, Deadline, Error as ClientError, FailureLog, Recovery, ZPath};
 use futures_util::future::FutureExt as _;
 
 use super::plan::{Names, Plan};
@@ -31,25 +32,25 @@ where
     E: Display + Send + 'static,
 {
     let client = assignment.client.clone();
-    let mut serving = Serving::new(&assignment, job);
-    let mut run = Run::start(assignment)?;
+    let serving = Serving::new(&assignment, job);
+    let mut run = Run::start(assignment, serving)?;
     let mut shutdown = pin!(shutdown.map(drop).fuse());
     loop {
-        let next = run.next(&mut serving)?;
+        let next = run.next()?;
         tokio::select! {
             biased;
             error = client.closing() => {
                 if !error.is_closed() {
                     return Err(error.into());
                 }
-                serving.end().await;
+                run.serving.end().await;
                 return Ok(());
             }
             () = &mut shutdown => break,
             acted = run.act(next) => acted?,
         }
     }
-    run.leave(serving).await
+    run.leave().await
 }
 
 /// What the cache shows.
@@ -68,8 +69,8 @@ enum Next {
     Wait(Option<Instant>),
     /// Writes the names of the shards to the node that lists them, unless it exists.
     List(Names),
-    /// Writes the plan, if the plan's node has this version, or does not exist.
-    Plan(Plan, Option<i32>),
+    /// Writes the plan, unless the plan of the view has changed since.
+    Plan(Plan, View),
 }
 
 struct Run {
@@ -78,14 +79,20 @@ struct Run {
     snapshots: Latest<Snapshot>,
     member: PersistentNode,
     planner: Planner,
+    serving: Serving,
+    ended: watch::Receiver<u64>,
+    /// The shards that were listed last, or those of this program.
+    shards: Option<Names>,
     /// Whether the list was compared with the shards of this program.
     is_list_checked: bool,
+    /// The last plan: if its node is deleted, the next plan follows this one.
+    plan: Plan,
     reading: FailureLog,
     writing: FailureLog,
 }
 
 impl Run {
-    fn start(assignment: ShardAssignment) -> Result<Self> {
+    fn start(assignment: ShardAssignment, serving: Serving) -> Result<Self> {
         let client = &assignment.client;
         let node = assignment.agreed_path("members").child(&assignment.id)?;
         let member = PersistentNode::builder(client, node)?
@@ -96,22 +103,29 @@ impl Run {
         Ok(Self {
             snapshots: cache.snapshots(),
             planner: Planner::new(assignment.id.clone(), assignment.reserve_for),
+            ended: serving.ended(),
+            serving,
+            shards: assignment.shards.clone(),
+            is_list_checked: false,
+            plan: Plan::default(),
             assignment,
             cache,
             member,
-            is_list_checked: false,
             reading: FailureLog::default(),
             writing: FailureLog::default(),
         })
     }
 
     /// Reads the cache, follows the plan that it shows, and returns what to do.
-    fn next(&mut self, serving: &mut Serving) -> Result<Next> {
+    fn next(&mut self) -> Result<Next> {
         let view = match self.read() {
             Reading::View(view) => view,
-            Reading::Unknown => return Ok(Next::Wait(None)),
+            Reading::Unknown => {
+                self.planner.lose_sight();
+                return Ok(Next::Wait(None));
+            }
             Reading::NoList => {
-                let names = self.assignment.shards.clone();
+                let names = self.shards.clone();
                 return Ok(names.map_or(Next::Wait(None), Next::List));
             }
             Reading::Unusable(path, why) => {
@@ -142,10 +156,12 @@ impl Run {
             }
             self.is_list_checked = true;
         }
-        serving.follow(&view);
+        self.shards = Some(view.shards.clone());
+        self.plan = view.plan.clone();
+        self.serving.follow(&view);
         Ok(match self.planner.step(&view, source::now()) {
             Step::Wait(until) => Next::Wait(until),
-            Step::Write(plan) => Next::Plan(plan, view.version),
+            Step::Write(plan) => Next::Plan(plan, view),
         })
     }
 
@@ -171,7 +187,7 @@ impl Run {
                 Ok(plan) => (plan, Some(node.stat().version)),
                 Err(why) => return Reading::Unusable(plan_path, why),
             },
-            Lookup::Absent => (Plan::default(), None),
+            Lookup::Absent => (self.plan.clone(), None),
             Lookup::Denied => return Reading::Unusable(plan_path, "it cannot be read"),
             Lookup::Unknown => return Reading::Unknown,
         };
@@ -197,7 +213,7 @@ impl Run {
                 let path = self.assignment.list_path();
                 self.create(path, list(&names)).await
             }
-            Next::Plan(plan, version) => self.write(&plan, version).await,
+            Next::Plan(plan, view) => self.write(&plan, &view).await,
         };
         match written {
             Ok(()) => {
@@ -215,7 +231,7 @@ impl Run {
         self.wait(source::now().checked_add(CACHE_DELAY)).await
     }
 
-    /// Waits for a change in the cache, or until this time.
+    /// Waits for a change in the cache, the end of a task, or until this time.
     async fn wait(&mut self, until: Option<Instant>) -> Result<()> {
         let deadline = until.map_or(Deadline::NEVER, |until| {
             Deadline::after(until.saturating_duration_since(source::now()))
@@ -226,20 +242,43 @@ impl Run {
                 Ok(()) => Ok(()),
                 Err(_) => Ok(self.cache.ready().await.map(drop)?),
             },
+            _ = self.ended.changed() => Ok(()),
             () = self.assignment.client.sleep_until(deadline) => Ok(()),
         }
     }
 
-    /// Replaces the plan, unless another member was faster.
-    async fn write(&self, plan: &Plan, version: Option<i32>) -> curator_client::Result<()> {
+    /// Replaces the plan, unless another member was faster, or a member that the plan leaves out has
+    /// returned.
+    async fn write(&self, plan: &Plan, view: &View) -> curator_client::Result<()> {
         let path = self.assignment.agreed_path("plan");
-        let Some(version) = version else {
+        if view.version.is_none() {
             return self.create(path, plan.encode()).await;
-        };
+        }
         let client = &self.assignment.client;
-        match client.set_data(&path, plan.encode(), Some(version)).await {
-            Ok(_) | Err(ClientError::BadVersion { .. } | ClientError::NoNode { .. }) => Ok(()),
-            Err(error) => Err(error),
+        let members = self.assignment.agreed_path("members");
+        let mut transaction = client
+            .transaction()
+            .set_data(&path, plan.encode(), view.version)?;
+        for id in view.plan.members.keys() {
+            if !plan.members.contains_key(id) && *id != self.assignment.id {
+                // Fails if the node exists.
+                let node = members.child(id)?;
+                transaction = transaction.create(&node, "", CreateMode::Persistent)?;
+                transaction = transaction.delete(node, None)?;
+            }
+        }
+        match transaction.commit().await {
+            Err(ClientError::TransactionFailed { cause, .. })
+                if matches!(
+                    *cause,
+                    ClientError::BadVersion { .. }
+                        | ClientError::NoNode { .. }
+                        | ClientError::NodeExists { .. }
+                ) =>
+            {
+                Ok(())
+            }
+            written => written.map(drop),
         }
     }
 
@@ -253,35 +292,70 @@ impl Run {
     }
 
     /// Ends the run: hands the shards over or reserves them, and deletes the member's node.
-    async fn leave(mut self, mut serving: Serving) -> Result<()> {
+    async fn leave(mut self) -> Result<()> {
         let client = self.assignment.client.clone();
-        let is_connected = client.check_connected().is_ok();
-        if self.assignment.on_shutdown == OnShutdown::HandOver && is_connected {
-            let deadline = Deadline::after(client.close_timeout());
+        // Another process may have the id and serve its shards.
+        let is_member = self.member.state().get().is_present();
+        if self.assignment.on_shutdown == OnShutdown::HandOver
+            && is_member
+            && client.check_connected().is_ok()
+        {
             tokio::select! {
                 biased;
                 _ = client.closing() => {}
-                () = client.sleep_until(deadline) => {}
-                () = self.hand_over(&mut serving) => {}
+                () = self.hand_over() => {}
             }
         }
-        let (left, ()) = futures_util::future::join(self.member.close(), serving.end()).await;
+        let (left, ()) = futures_util::future::join(self.member.close(), self.serving.end()).await;
         // The result of a cache that only reads is of no use now.
         let _ = self.cache.close().await;
         Ok(left?)
     }
 
-    /// Writes a plan without this member, and lets the next members take its shards.
-    async fn hand_over(&mut self, serving: &mut Serving) {
+    /// Writes a plan without this member, and waits until the next members have come for its
+    /// shards.
+    async fn hand_over(&mut self) {
+        let client = self.assignment.client.clone();
         // Otherwise another member would add this one to the plan again.
         let _ = self.member.close().await;
+        let planning = Deadline::after(client.close_timeout());
+        tokio::select! {
+            biased;
+            () = client.sleep_until(planning) => return,
+            is_planned = self.plan_without_self() => if !is_planned { return },
+        }
+        let serving = Deadline::after(self.assignment.grace_period);
+        tokio::select! {
+            biased;
+            () = client.sleep_until(serving) => {}
+            () = self.until_handed_over() => {}
+        }
+    }
+
+    /// Returns whether there is a plan without this member.
+    async fn plan_without_self(&mut self) -> bool {
         loop {
-            if let Reading::View(view) = self.read() {
-                let Some(plan) = self.planner.plan_without_self(&view) else {
-                    return serving.follow(&view);
-                };
-                let _ = self.act(Next::Plan(plan, view.version)).await;
-            } else if self.wait(None).await.is_err() {
+            match self.read() {
+                Reading::View(view) => {
+                    let Some(plan) = self.planner.plan_without_self(&view) else {
+                        return true;
+                    };
+                    let _ = self.act(Next::Plan(plan, view)).await;
+                }
+                Reading::Unknown if self.wait(None).await.is_ok() => {}
+                _ => return false,
+            }
+        }
+    }
+
+    async fn until_handed_over(&mut self) {
+        loop {
+            if let Reading::View(view) = self.read()
+                && self.serving.hand_over(&view)
+            {
+                return;
+            }
+            if self.wait(None).await.is_err() {
                 return;
             }
         }

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::io;
 use std::time::Duration;
 
-use curator_recipes::{Leadership, ShardAssignment, Shards};
+use curator_recipes::{Leadership, ShardAssignment, ShardAssignmentBuilder, Shards};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::members::{Members, PATH};
@@ -42,32 +42,24 @@ async fn a_shard_is_unserved_while_its_job_ends_and_for_two_round_trips() {
     }
 }
 
-/// A member that the plan gives a shard to may be present, and never come for it.
+/// A member that the plan gives shards to may be present, and never come for them.
 #[tokio::test(start_paused = true)]
-async fn a_shard_is_given_up_after_the_grace_period_even_if_nobody_comes() {
+async fn a_member_serves_until_the_next_one_comes_and_at_its_shutdown_for_the_grace_period() {
     let members = Members::new();
     let served = members.served.clone();
     let grace = Duration::from_secs(100);
-    let a = members
-        .start("a", |builder| builder.grace_period(grace))
-        .await;
+    let settings = |builder: ShardAssignmentBuilder| builder.grace_period(grace);
+    let a = members.start("a", settings).await;
     served.until(&[8]).await;
-    let create = a
-        .client
-        .create()
-        .for_path("/work/agreed/members/silent", "1");
-    create.await.unwrap();
+    let silent = "/work/agreed/members/silent";
+    a.client.create().for_path(silent, "1").await.unwrap();
+    sleep(3 * grace).await;
+    assert_eq!(a.assignment.plan().await.unwrap()["silent"].len(), 4);
+    assert_eq!((served.counts(), served.gaps()), (vec![8], vec![]));
     let began = Instant::now();
-    served.until(&[4]).await;
+    a.stop().await;
     let took = began.elapsed();
     assert!(took >= grace && took < 2 * grace, "{took:?}");
-    // It waits in vain only for the members of the plan.
-    a.client
-        .delete()
-        .for_path("/work/agreed/members/silent")
-        .await
-        .unwrap();
-    served.until(&[8]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,7 +68,7 @@ async fn a_job_that_does_not_end_is_dropped_after_the_grace_period() {
     members.served.ending = Duration::MAX;
     let served = members.served.clone();
     let grace = Duration::from_secs(30);
-    let settings = |builder: curator_recipes::ShardAssignmentBuilder| builder.grace_period(grace);
+    let settings = |builder: ShardAssignmentBuilder| builder.grace_period(grace);
     let _a = members.start("a", settings).await;
     served.until(&[8]).await;
     let began = Instant::now();
