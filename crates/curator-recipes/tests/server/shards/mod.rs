@@ -6,3 +6,4 @@ mod hand_over;
 mod members;
 mod moves;
 mod on_server;
+mod refute;

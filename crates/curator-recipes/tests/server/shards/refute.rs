@@ -1,0 +1,518 @@
+//! Attacks on an assignment. Each test prints what it has measured.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use curator_recipes::{ShardAssignmentBuilder, Shards};
+use tokio::time::{Instant, sleep};
+
+use super::members::{Member, Members, moved};
+use crate::support::until_simulated;
+
+const GRACE: Duration = Duration::from_secs(100);
+
+fn servers(members: &Members) -> std::ops::RangeInclusive<usize> {
+    1..=members.simulation.connect_string().split(',').count()
+}
+
+/// A whole deployment that is stopped: no member waits for one that is leaving too.
+#[tokio::test(start_paused = true)]
+async fn members_that_stop_at_the_same_time_do_not_wait_for_each_other() {
+    for count in [2, 3, 5] {
+        let members = Members::new();
+        let settings = |builder: ShardAssignmentBuilder| builder.grace_period(GRACE);
+        let mut all = Vec::new();
+        for id in 0..count {
+            all.push(members.start(&format!("m{id}"), settings).await);
+        }
+        until_simulated(async || {
+            members.served.now().len() == count
+                && members.served.counts().iter().sum::<usize>() == 8
+        })
+        .await;
+        sleep(Duration::from_secs(30)).await;
+        let began = Instant::now();
+        let stops = all.into_iter().map(Member::stop);
+        futures_util::future::join_all(stops).await;
+        let took = began.elapsed();
+        eprintln!("{count} members: {took:?}");
+        assert!(took < GRACE, "{count}: {took:?}");
+    }
+}
+
+/// "If several processes have one id, one of them serves its shards, and the others wait."
+#[tokio::test(start_paused = true)]
+async fn a_waiting_process_with_the_same_id_that_stops_moves_nothing() {
+    let members = Members::new();
+    let served = members.served.clone();
+    let _a = members.start("a", |builder| builder).await;
+    let _b = members.start("b", |builder| builder).await;
+    served.until(&[4, 4]).await;
+    sleep(Duration::from_secs(30)).await;
+    let second = members.start("a", |builder| builder).await;
+    sleep(Duration::from_secs(30)).await;
+    let (before, plan) = (served.now(), members.plan());
+    served.gaps();
+    second.stop().await;
+    sleep(Duration::from_secs(60)).await;
+    let gaps = served.gaps();
+    eprintln!("{} interruptions: {gaps:?}", gaps.len());
+    assert_eq!((served.now(), members.plan(), gaps), (before, plan, vec![]));
+}
+
+/// A member returns in time, while the member that would take its shards cannot see it.
+async fn returns_in_time(begin: impl Fn(&Members, &Member), end: impl Fn(&Members, &Member)) {
+    let members = Members::new();
+    let served = members.served.clone();
+    let time = Duration::from_secs(60);
+    let settings = |builder: ShardAssignmentBuilder| builder.reserve_for(time);
+    let a = members.start("a", settings).await;
+    let b = members.start("b", settings).await;
+    served.until(&[4, 4]).await;
+    sleep(Duration::from_secs(30)).await;
+    let (before, plan) = (served.now(), members.plan());
+    b.process.kill();
+    b.run.abort();
+    until_simulated(async || members.simulation.node("/work/agreed/members/b").is_none()).await;
+    sleep(time - Duration::from_secs(1)).await;
+    begin(&members, &a);
+    // Half a second before the reservation ends, b is present again.
+    let b = members.start("b", settings).await;
+    until_simulated(async || members.simulation.node("/work/agreed/members/b").is_some()).await;
+    sleep(Duration::from_millis(2_000)).await;
+    end(&members, &a);
+    sleep(Duration::from_secs(60)).await;
+    served.until(&[4, 4]).await;
+    drop(b);
+    let after = served.now();
+    eprintln!("{} moved, plan {:?}", moved(&before, &after), members.plan());
+    assert_eq!((after, members.plan()), (before, plan));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_member_takes_no_shards_of_a_member_that_returned_in_time() {
+    returns_in_time(|_, a| a.process.pause(), |_, a| a.process.resume()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_was_cut_off_takes_no_shards_of_a_member_that_returned_in_time() {
+    returns_in_time(
+        |members, a| {
+            for server in servers(members) {
+                members.simulation.partition(&a.process, server);
+            }
+        },
+        |members, _| members.simulation.heal(),
+    )
+    .await;
+}
+
+/// "a member that vanishes keeps its shards for a time": from the last time that it vanished.
+#[tokio::test(start_paused = true)]
+async fn the_time_begins_again_if_a_member_returned_while_another_had_no_connection() {
+    let members = Members::new();
+    let served = members.served.clone();
+    let time = Duration::from_secs(100);
+    let settings = |builder: ShardAssignmentBuilder| builder.reserve_for(time);
+    let a = members.start("a", settings).await;
+    let b = members.start("b", settings).await;
+    served.until(&[4, 4]).await;
+    let vanish = async |b: Member| {
+        b.process.kill();
+        b.run.abort();
+        until_simulated(async || members.simulation.node("/work/agreed/members/b").is_none()).await;
+    };
+    vanish(b).await;
+    let plan = members.plan();
+    sleep(Duration::from_secs(10)).await;
+    a.process.refuse(true);
+    a.process.cut();
+    sleep(Duration::from_secs(1)).await;
+    let b = members.start("b", settings).await;
+    served.until(&[4]).await;
+    sleep(time).await;
+    vanish(b).await;
+    let vanished = Instant::now();
+    a.process.refuse(false);
+    until_simulated(async || members.plan() != plan).await;
+    let took = vanished.elapsed();
+    eprintln!("taken after {took:?} of {time:?}");
+    assert!(took >= time);
+}
+
+/// A member that crashes right after it has joined.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_crashes_as_it_joins_interrupts_no_shard() {
+    let mut members = Members::new();
+    members.session = Duration::from_secs(30);
+    let served = members.served.clone();
+    let _a = members.start("a", |builder| builder).await;
+    served.until(&[8]).await;
+    served.gaps();
+    let b = members.start("b", |builder| builder).await;
+    let plan = members.plan();
+    until_simulated(async || members.plan() != plan).await;
+    b.process.kill();
+    b.run.abort();
+    sleep(Duration::from_secs(120)).await;
+    let gaps: Vec<_> = served.gaps();
+    eprintln!("unserved: {gaps:?}");
+    assert!(gaps.is_empty());
+}
+
+/// Many members that join at once: each hand-over is as short as a single one.
+#[tokio::test(start_paused = true)]
+async fn members_that_join_at_once_get_their_shards_without_long_gaps() {
+    let latency = Duration::from_millis(20);
+    for ending in [Duration::ZERO, Duration::from_secs(3)] {
+        let mut members = Members::new();
+        members.simulation = curator_test::Simulation::builder()
+            .servers(1)
+            .latency(latency..=latency)
+            .start();
+        members.served.ending = ending;
+        let served = members.served.clone();
+        let shards = || Shards::Count(40);
+        let _a = members.start_with("a", shards(), |builder| builder).await;
+        served.until(&[40]).await;
+        served.gaps();
+        let mut others = Vec::new();
+        for id in ["z", "y", "x", "w", "v"] {
+            others.push(members.start_with(id, shards(), |builder| builder).await);
+            sleep(Duration::from_millis(30)).await;
+        }
+        until_simulated(async || {
+            let counts = served.counts();
+            counts.len() == 6
+                && counts.iter().sum::<usize>() == 40
+                && counts.iter().all(|c| (6..=7).contains(c))
+        })
+        .await;
+        sleep(Duration::from_secs(60)).await;
+        let mut gaps = served.gaps();
+        gaps.sort_by_key(|(_, gap)| *gap);
+        let mut of_shard = BTreeMap::<String, u32>::new();
+        for (shard, _) in &gaps {
+            *of_shard.entry(shard.clone()).or_default() += 1;
+        }
+        let longest = gaps.last().unwrap().1;
+        let most = of_shard.values().max().unwrap();
+        eprintln!(
+            "ending {ending:?}: {} hand-overs of {} shards, at most {most} of one; longest gap {longest:?}; plan version {}",
+            gaps.len(),
+            of_shard.len(),
+            members.plan().1
+        );
+        assert!(longest <= 4 * latency, "{longest:?}");
+    }
+}
+
+/// Nothing is handed over, so nothing is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_member_without_a_list_stops_at_once() {
+    let members = Members::new();
+    let a = members
+        .start_with("a", Shards::Listed, |builder| builder)
+        .await;
+    sleep(Duration::from_secs(10)).await;
+    let began = Instant::now();
+    a.stop().await;
+    let took = began.elapsed();
+    eprintln!("{took:?}");
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+/// A shutdown that completes before the first connection.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_stopped_as_it_begins_leaves_nothing() {
+    for refused in [false, true] {
+        let members = Members::new();
+        let a = members.start("a", |builder| builder).await;
+        members.served.until(&[8]).await;
+        let b = members.start("b", |builder| builder.weight(0)).await;
+        b.stop().await;
+        let process = members.simulation.process("c");
+        let client = crate::support::builder(&members.simulation.connect_string(), members.session);
+        let client = process.run(client.connect()).await.unwrap();
+        if refused {
+            process.refuse(true);
+            process.cut();
+        }
+        let assignment =
+            curator_recipes::ShardAssignment::builder(&client, "/work", "c", Shards::Listed);
+        let assignment = assignment.unwrap().build();
+        let began = Instant::now();
+        let ended = process
+            .run(assignment.run(members.served.job("c"), async {}))
+            .await;
+        eprintln!("refused {refused}: {:?} {ended:?}", began.elapsed());
+        process.refuse(false);
+        sleep(Duration::from_secs(60)).await;
+        assert!(members.simulation.node("/work/agreed/members/c").is_none());
+        assert_eq!(members.served.counts(), [8]);
+        drop(a);
+    }
+}
+
+/// Many members start at once, without a plan.
+#[tokio::test(start_paused = true)]
+async fn a_cold_start_of_many_members() {
+    let mut members = Members::new();
+    members.session = Duration::from_secs(60);
+    let served = members.served.clone();
+    let (count, shards) = (20, 200);
+    let began = Instant::now();
+    let ids: Vec<_> = (0..count).rev().map(|id| format!("m{id:02}")).collect();
+    let all = futures_util::future::join_all(
+        ids.iter()
+            .map(|id| members.start_with(id, Shards::Count(shards), |builder| builder)),
+    )
+    .await;
+    until_simulated(async || {
+        let counts = served.counts();
+        counts.len() == count && counts.iter().all(|c| *c == shards / count)
+    })
+    .await;
+    let took = began.elapsed();
+    let requests: u64 = all.iter().map(Member::requests).sum();
+    let gaps = served.gaps();
+    eprintln!(
+        "{took:?}; {requests} requests; {} hand-overs; plan version {}; longest gap {:?}",
+        gaps.len(),
+        members.plan().1,
+        gaps.iter().map(|(_, gap)| *gap).max()
+    );
+    assert!(took < Duration::from_secs(30));
+}
+
+/// A member that has lost its session, and is stopped before it has a connection again.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_stopped_after_its_session_was_lost_ends() {
+    let members = Members::new();
+    let served = members.served.clone();
+    let a = members.start("a", |builder| builder).await;
+    let b = members.start("b", |builder| builder).await;
+    served.until(&[4, 4]).await;
+    b.process.refuse(true);
+    b.process.cut();
+    served.until(&[4]).await;
+    sleep(Duration::from_secs(60)).await;
+    b.stop.send(()).unwrap();
+    let began = Instant::now();
+    let ended = tokio::time::timeout(Duration::from_secs(600), b.run).await;
+    eprintln!("{:?} {ended:?}", began.elapsed());
+    ended.unwrap().unwrap().unwrap();
+    drop(a);
+}
+
+/// The plan moves a shard away and back before the other member has come.
+#[tokio::test(start_paused = true)]
+async fn a_shard_that_moves_away_and_back_is_served_again() {
+    let mut members = Members::new();
+    members.served.ending = Duration::from_secs(5);
+    let served = members.served.clone();
+    let a = members.start("a", |builder| builder.grace_period(GRACE)).await;
+    served.until(&[8]).await;
+    let plan = members.plan().0;
+    // A member that is present, and never comes.
+    for path in ["/work/agreed/members/silent"] {
+        for wait in [1, 20] {
+            a.client.create().for_path(path, "1").await.unwrap();
+            until_simulated(async || members.plan().0 != plan).await;
+            sleep(Duration::from_secs(wait)).await;
+            a.client.delete().for_path(path).await.unwrap();
+            until_simulated(async || members.plan().0 == plan).await;
+            sleep(Duration::from_secs(600)).await;
+            assert_eq!(served.counts(), [8]);
+            let gaps = served.gaps();
+            eprintln!("{gaps:?}");
+            assert!(gaps.len() <= 4);
+        }
+    }
+}
+
+/// The next member of some shards is stopped before it has come for them.
+#[tokio::test(start_paused = true)]
+async fn members_that_stop_shortly_after_each_other_do_not_wait_for_each_other() {
+    let mut slow = Vec::new();
+    for offset in 0..60 {
+        let members = Members::new();
+        let settings = |builder: ShardAssignmentBuilder| builder.grace_period(GRACE);
+        let a = members.start("a", settings).await;
+        let b = members.start("b", settings).await;
+        members.served.until(&[4, 4]).await;
+        sleep(Duration::from_secs(30)).await;
+        let began = Instant::now();
+        let later = async {
+            sleep(Duration::from_millis(offset)).await;
+            b.stop().await;
+        };
+        futures_util::future::join(a.stop(), later).await;
+        let took = began.elapsed();
+        if took > Duration::from_secs(2) {
+            slow.push((offset, took));
+        }
+    }
+    eprintln!("slow: {slow:?}");
+    assert!(slow.is_empty());
+}
+
+/// A member joins, and is stopped at once.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_stopped_as_it_joins_interrupts_no_shard_for_long() {
+    let mut slow = Vec::new();
+    for offset in 0..60 {
+        let members = Members::new();
+        let settings = |builder: ShardAssignmentBuilder| builder.grace_period(GRACE);
+        let a = members.start("a", settings).await;
+        members.served.until(&[8]).await;
+        members.served.gaps();
+        let b = members.start("b", settings).await;
+        sleep(Duration::from_millis(offset)).await;
+        b.stop().await;
+        sleep(Duration::from_secs(600)).await;
+        members.served.until(&[8]).await;
+        let gaps = members.served.gaps();
+        let longest = gaps.iter().map(|(_, gap)| *gap).max().unwrap_or_default();
+        if longest > Duration::from_millis(40) {
+            slow.push((offset, gaps.len(), longest));
+        }
+        drop(a);
+    }
+    eprintln!("slow: {slow:?}");
+    assert!(slow.is_empty());
+}
+
+/// The shards stay where they are when the plan's node is deleted.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_plan_is_made_again_without_moves() {
+    let members = Members::new();
+    let served = members.served.clone();
+    let a = members.start("a", |builder| builder).await;
+    let _b = members.start("b", |builder| builder).await;
+    let _c = members.start("c", |builder| builder).await;
+    until_simulated(async || served.counts().len() == 3).await;
+    sleep(Duration::from_secs(30)).await;
+    let before = served.now();
+    a.client.delete().for_path("/work/agreed/plan").await.unwrap();
+    sleep(Duration::from_secs(60)).await;
+    let moves = moved(&before, &served.now());
+    eprintln!("{moves} moved");
+    assert_eq!(moves, 0);
+}
+
+/// A list that was changed at run time is not undone when its node is deleted.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_list_is_made_again_as_it_was() {
+    let members = Members::new();
+    let served = members.served.clone();
+    let a = members.start("a", |builder| builder).await;
+    served.until(&[8]).await;
+    a.assignment.set_shards(Shards::Count(10)).await.unwrap();
+    served.until(&[10]).await;
+    a.client
+        .delete()
+        .for_path("/work/agreed/shards")
+        .await
+        .unwrap();
+    sleep(Duration::from_secs(60)).await;
+    eprintln!("{:?}", served.counts());
+    assert_eq!(served.counts(), [10]);
+}
+
+/// Others write the plan: a shard that the list does not have, names that are not valid, many
+/// shards, and a member with spaces in its id.
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_others_write_is_mended() {
+    let members = Members::new();
+    let served = members.served.clone();
+    let a = members
+        .start("a b", |builder| builder.reserve_for(Duration::ZERO))
+        .await;
+    served.until(&[8]).await;
+    for plan in [
+        "shards 1\na b\t1\tforeign\t\t.\t..\tx/y\t0\n".to_owned(),
+        "shards 1\n\t4294967295\t1\nghost\t0\t2\t3\n".to_owned(),
+        "shards 1\r\na b\t1\t0\r\n".to_owned(),
+        format!(
+            "shards 1\na b\t1{}\n",
+            (0..20_000).map(|n| format!("\tn{n}")).collect::<String>()
+        ),
+    ] {
+        a.client
+            .set_data("/work/agreed/plan", plan, None)
+            .await
+            .unwrap();
+        sleep(Duration::from_secs(60)).await;
+        served.until(&[8]).await;
+        eprintln!("{} requests, {:?}", a.requests(), members.plan());
+        let foreign = members.simulation.nodes().into_keys();
+        let foreign = foreign
+            .filter(|path| path.starts_with("/work/locks/") && path.contains("-lock-"))
+            .count();
+        assert_eq!(foreign, 8);
+    }
+}
+
+/// A weight that changes at a restart, while the old session still has its node.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_restarts_with_another_weight_gets_its_new_part() {
+    let members = Members::new();
+    let served = members.served.clone();
+    let _a = members.start("a", |builder| builder).await;
+    let b = members.start("b", |builder| builder).await;
+    served.until(&[4, 4]).await;
+    b.process.kill();
+    b.run.abort();
+    let _b = members.start("b", |builder| builder.weight(3)).await;
+    served.until(&[2, 6]).await;
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(served.counts(), [2, 6]);
+}
+
+/// Members with other reserve times do not undo each other's plans.
+#[tokio::test(start_paused = true)]
+async fn members_with_other_times_agree() {
+    let members = Members::new();
+    let served = members.served.clone();
+    let hour = Duration::from_secs(3_600);
+    let _a = members
+        .start("a", |builder| builder.reserve_for(hour))
+        .await;
+    let _b = members
+        .start("b", |builder| builder.reserve_for(Duration::from_secs(5)))
+        .await;
+    let c = members
+        .start("c", |builder| builder.reserve_for(hour))
+        .await;
+    until_simulated(async || served.counts().len() == 3).await;
+    sleep(Duration::from_secs(30)).await;
+    let version = members.plan().1;
+    c.process.kill();
+    c.run.abort();
+    served.until(&[4, 4]).await;
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(members.plan().1, version + 1);
+}
+
+/// The run is polled outside of a runtime, by another executor.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_polled_by_another_executor() {
+    let path = format!("/shards{}", crate::support::path("elsewhere"));
+    let client = crate::support::client().await;
+    let served = super::members::Served::default();
+    let assignment =
+        curator_recipes::ShardAssignment::builder(&client, &*path, "a", Shards::Count(6));
+    let (stop, stop_rx) = tokio::sync::oneshot::channel::<()>();
+    let run = assignment.unwrap().build().run(served.job("a"), stop_rx);
+    let thread = std::thread::spawn(move || futures_executor::block_on(run));
+    crate::support::until(async || served.counts() == [6]).await;
+    stop.send(()).unwrap();
+    crate::support::soon(tokio::task::spawn_blocking(|| thread.join()))
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    crate::support::until(async || served.counts().is_empty()).await;
+    client.close().await.unwrap();
+}
