@@ -516,3 +516,150 @@ async fn a_run_is_polled_by_another_executor() {
     crate::support::until(async || served.counts().is_empty()).await;
     client.close().await.unwrap();
 }
+
+/// "Closing the client ends the run without an error", and a run can be dropped at any await.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_closes_while_the_run_leaves() {
+    let mut errors = Vec::new();
+    for is_drop in [false, true] {
+        for offset in 0..40 {
+            let members = Members::new();
+            let a = members.start("a", |builder| builder).await;
+            let b = members.start("b", |builder| builder).await;
+            members.served.until(&[4, 4]).await;
+            b.stop.send(()).unwrap();
+            sleep(Duration::from_millis(offset)).await;
+            if is_drop {
+                b.run.abort();
+            } else {
+                b.process.run(b.client.close()).await.unwrap();
+                if let Err(error) = b.run.await.unwrap() {
+                    errors.push((offset, error.to_string()));
+                }
+            }
+            members.served.until(&[8]).await;
+            until_simulated(async || {
+                !members.simulation.nodes().into_iter().any(|(path, node)| {
+                    path.ends_with("/members/b")
+                        || (path.contains("-lock-") && node.data == b"b")
+                })
+            })
+            .await;
+            drop(a);
+        }
+    }
+    eprintln!("errors: {errors:?}");
+    assert!(errors.is_empty());
+}
+
+/// Two programs with other lists start at once: one is refused, the other one serves.
+#[tokio::test(start_paused = true)]
+async fn programs_with_other_lists_start_at_once() {
+    for offset in 0..30 {
+        let members = Members::new();
+        let (a, b) = futures_util::future::join(
+            members.start_with("a", Shards::Count(8), |builder| builder),
+            async {
+                sleep(Duration::from_millis(offset)).await;
+                members
+                    .start_with("b", Shards::Count(9), |builder| builder)
+                    .await
+            },
+        )
+        .await;
+        let (mut a_run, mut b_run) = (a.run, b.run);
+        let expected = tokio::select! {
+            ended = &mut a_run => { ended.unwrap().unwrap_err(); 9 }
+            ended = &mut b_run => { ended.unwrap().unwrap_err(); 8 }
+        };
+        members.served.until(&[expected]).await;
+        sleep(Duration::from_secs(60)).await;
+        members.served.until(&[expected]).await;
+        assert_eq!(members.plan().0.lines().count(), 2, "offset {offset}");
+        let gaps = members.served.gaps();
+        assert!(gaps.is_empty(), "{gaps:?}");
+    }
+}
+
+/// The servers are restored from a backup.
+#[tokio::test(start_paused = true)]
+async fn restored_servers() {
+    for ago in [1, 20, 40, 70] {
+        let members = Members::new();
+        sleep(Duration::from_secs(5)).await;
+        let a = members.start("a", |builder| builder).await;
+        sleep(Duration::from_secs(30)).await;
+        let b = members.start("b", |builder| builder).await;
+        members.served.until(&[4, 4]).await;
+        sleep(Duration::from_secs(30)).await;
+        members.simulation.restore_older(Duration::from_secs(ago));
+        sleep(Duration::from_secs(120)).await;
+        eprintln!("{ago}: {:?} {:?}", members.served.counts(), members.plan());
+        members.served.until(&[4, 4]).await;
+        drop((a, b));
+    }
+}
+
+/// A member whose jobs fail is in a pause when it is stopped: another member already serves.
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_jobs_pause_stops_when_another_serves() {
+    for panics in [0, 1, 2] {
+        let members = Members::new();
+        let served = members.served.clone();
+        let a = members.start("a", |builder| builder.weight(0)).await;
+        let process = members.simulation.process("b");
+        let client = crate::support::builder(&members.simulation.connect_string(), members.session);
+        let client = process.run(client.connect()).await.unwrap();
+        let other = curator_recipes::ShardAssignment::builder(&client, "/work", "b", Shards::Listed);
+        let other = other.unwrap().grace_period(GRACE).build();
+        let (stop, stop_rx) = tokio::sync::oneshot::channel::<()>();
+        let job = move |_: String, _| {
+            assert!(panics != 1, "in the call, on purpose");
+            async move {
+                assert!(panics != 2, "in the future, on purpose");
+                Err::<(), _>(std::io::Error::other("on purpose"))
+            }
+        };
+        let run = other.run(job, stop_rx);
+        let running = process.clone();
+        let run = tokio::spawn(async move { running.run(run).await });
+        sleep(Duration::from_secs(300)).await;
+        let began = Instant::now();
+        stop.send(()).unwrap();
+        // With weight 0, `a` takes nothing; this one does.
+        let c = members.start("c", |builder| builder).await;
+        served.until(&[8]).await;
+        eprintln!("{panics}: others serve after {:?}", began.elapsed());
+        run.await.unwrap().unwrap();
+        let took = began.elapsed();
+        eprintln!("{panics}: stopped after {took:?}");
+        assert!(took < GRACE / 2, "{took:?}");
+        drop((a, c));
+    }
+}
+
+/// The same with the member that takes over there from the start.
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_jobs_pause_hands_over() {
+    let members = Members::new();
+    let served = members.served.clone();
+    let _a = members.start("a", |builder| builder).await;
+    let process = members.simulation.process("b");
+    let client = crate::support::builder(&members.simulation.connect_string(), members.session);
+    let client = process.run(client.connect()).await.unwrap();
+    let other = curator_recipes::ShardAssignment::builder(&client, "/work", "b", Shards::Listed);
+    let other = other.unwrap().grace_period(GRACE).build();
+    let (stop, stop_rx) = tokio::sync::oneshot::channel::<()>();
+    let job = move |_: String, _| async move { Err::<(), _>(std::io::Error::other("on purpose")) };
+    let run = other.run(job, stop_rx);
+    let running = process.clone();
+    let run = tokio::spawn(async move { running.run(run).await });
+    served.until(&[4]).await;
+    sleep(Duration::from_secs(300)).await;
+    let began = Instant::now();
+    stop.send(()).unwrap();
+    run.await.unwrap().unwrap();
+    let took = began.elapsed();
+    eprintln!("stopped after {took:?}, served {:?}", served.counts());
+    assert!(took < GRACE / 2, "{took:?}");
+}
