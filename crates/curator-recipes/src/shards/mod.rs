@@ -64,8 +64,8 @@ const MOST_BYTES: usize = 500_000;
 ///   If all weights are equal, no shard moves between two members that both stay; otherwise the
 ///   rounding may move one shard to each other member.
 /// - *Reserved*: a member that vanishes keeps its shards for a
-///   [time](ShardAssignmentBuilder::reserve_for), and continues with them if it returns with the
-///   same id.
+///   [time](ShardAssignmentBuilder::reserve_for), and continues with them, up to its part, if it
+///   returns with the same id.
 /// - *Handed over*: if a shard moves, the job continues until the next member waits for the shard.
 ///   Then it is asked to end. So the shard is unserved for the time that the job needs to end, and
 ///   two round trips.
@@ -84,10 +84,14 @@ const MOST_BYTES: usize = 500_000;
 #[derive(Clone)]
 pub struct ShardAssignment {
     client: CuratorClient,
-    /// The directory of the locks.
+    path: ZPath,
+    /// The directory of the elections.
     locks: ZPath,
-    /// The directory of the nodes that all members follow.
+    /// The directory of the nodes that all members follow, and these.
     agreed: ZPath,
+    list: ZPath,
+    plan: ZPath,
+    members: ZPath,
     id: String,
     weight: u32,
     shards: Option<Names>,
@@ -99,7 +103,9 @@ pub struct ShardAssignment {
 debug_line!(ShardAssignment, |assignment| path: assignment.path(), id: assignment.id, connection: assignment.client.connection_state());
 
 /// The shards of a [`ShardAssignment`]. The first member that runs writes their names to a
-/// [node](ShardAssignment::list_path); from then on, the node is what counts.
+/// [node](ShardAssignment::list_path); from then on, the node is what counts. A member that starts
+/// with other shards than the node's is [refused](ShardAssignmentError::OtherShards): if the list
+/// changes at run time, use [`Listed`](Self::Listed).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shards {
@@ -309,12 +315,17 @@ impl ShardAssignment {
         shards: Shards,
     ) -> Result<ShardAssignmentBuilder> {
         let path = client.resolve(path)?;
+        let agreed = path.child("agreed")?;
         let id = id.into();
         ZPath::root().child(&id)?;
         let assignment = Self {
             client: client.clone(),
             locks: path.child("locks")?,
-            agreed: path.child("agreed")?,
+            list: agreed.child("shards")?,
+            plan: agreed.child("plan")?,
+            members: agreed.child("members")?,
+            agreed,
+            path,
             id,
             weight: 1,
             shards: shards.names()?,
@@ -403,7 +414,7 @@ impl ShardAssignment {
     pub async fn edit_shards(&self, mut edit: impl FnMut(&mut BTreeSet<String>)) -> Result<()> {
         let path = self.list_path();
         loop {
-            let (mut names, version) = match self.client.get_data(&path).await {
+            let (mut names, version) = match self.client.get_data(path).await {
                 Ok((data, stat)) => {
                     let names = names(&data).map_err(|why| ShardAssignmentError::UnusableNode {
                         path: path.clone(),
@@ -418,12 +429,12 @@ impl ShardAssignment {
             let names = Shards::Names(names).names()?.unwrap_or_default();
             let written = match version {
                 Some(_) => {
-                    let set = self.client.set_data(&path, list(&names), version);
+                    let set = self.client.set_data(path, list(&names), version);
                     set.await.map(drop)
                 }
                 None => {
                     let create = self.client.create().creating_parent_containers();
-                    create.for_path(&path, list(&names)).await.map(drop)
+                    create.for_path(path, list(&names)).await.map(drop)
                 }
             };
             match written {
@@ -464,13 +475,15 @@ impl ShardAssignment {
     ///
     /// Only reads: nothing is lost when the future is dropped.
     pub async fn plan(&self) -> Result<BTreeMap<String, BTreeSet<String>>> {
-        let path = self.agreed_path("plan");
-        let plan = match self.client.get_data(&path).await {
+        let plan = match self.client.get_data(&self.plan).await {
             Ok((data, _)) => Plan::decode(&data),
             Err(ClientError::NoNode { .. }) => Ok(Plan::default()),
             Err(error) => return Err(error.into()),
         };
-        let plan = plan.map_err(|why| ShardAssignmentError::UnusableNode { path, why })?;
+        let plan = plan.map_err(|why| ShardAssignmentError::UnusableNode {
+            path: self.plan.clone(),
+            why,
+        })?;
         let members = plan.members.into_iter();
         Ok(members.map(|(id, member)| (id, member.shards)).collect())
     }
@@ -494,16 +507,8 @@ impl ShardAssignment {
     /// [`edit_shards`](Self::edit_shards) and [`set_shards`](Self::set_shards) write it, but so can
     /// any other program.
     #[must_use]
-    pub fn list_path(&self) -> ZPath {
-        self.agreed_path("shards")
-    }
-
-    /// A node that all members follow.
-    fn agreed_path(&self, name: &'static str) -> ZPath {
-        // The names are valid.
-        self.agreed
-            .child(name)
-            .unwrap_or_else(|_| self.agreed.clone())
+    pub fn list_path(&self) -> &ZPath {
+        &self.list
     }
 
     /// The id of this member.
@@ -514,8 +519,8 @@ impl ShardAssignment {
 
     /// The path of the assignment on the server, including chroot and namespace.
     #[must_use]
-    pub fn path(&self) -> ZPath {
-        self.agreed.parent().unwrap_or_else(ZPath::root)
+    pub fn path(&self) -> &ZPath {
+        &self.path
     }
 }
 

@@ -1,6 +1,7 @@
 //! Decides when a member writes the next plan. Does no I/O, and reads no clock.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::plan::{Names, Plan};
@@ -12,10 +13,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct View {
     /// Empty if there is no plan.
-    pub(super) plan: Plan,
+    pub(super) plan: Arc<Plan>,
     /// The version of the plan's node; `None` if there is no plan.
     pub(super) version: Option<i32>,
-    pub(super) shards: Names,
+    pub(super) shards: Arc<Names>,
     /// The weights of the members that are present.
     pub(super) present: BTreeMap<String, u32>,
 }
@@ -94,7 +95,7 @@ impl Planner {
             .filter(|until| now < *until)
             .min();
         let next = plan.next(&view.shards, &view.present, is_reserved);
-        let is_outdated = view.version.is_none() || next != *plan;
+        let is_outdated = view.version.is_none() || next != **plan;
         let Some(place) = view.place(&self.id).filter(|_| is_outdated) else {
             self.outdated_since = None;
             return Step::Wait(next_end);
@@ -131,8 +132,8 @@ mod tests {
     fn view(plan: Option<Plan>, present: &[&str]) -> View {
         View {
             version: plan.is_some().then_some(3),
-            plan: plan.unwrap_or_default(),
-            shards: (0..6).map(|shard| shard.to_string()).collect(),
+            plan: Arc::new(plan.unwrap_or_default()),
+            shards: Arc::new((0..6).map(|shard| shard.to_string()).collect()),
             present: present.iter().map(|id| ((*id).to_owned(), 1)).collect(),
         }
     }
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(planner.step(&view, now), Step::Wait(Some(later)));
         assert!(matches!(planner.step(&view, later), Step::Write(_)));
         view.version = Some(0);
-        view.plan = Plan::default();
+        view.plan = Arc::default();
         assert!(matches!(planner.step(&view, later), Step::Write(_)));
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use curator_client::source::{self, watch};
@@ -12,7 +13,7 @@ use super::plan::{Names, Plan};
 use super::planner::{Planner, Step, View};
 use super::serving::Serving;
 use super::{OnShutdown, Result, ShardAssignment, ShardAssignmentError, list, names};
-use crate::cache::{CacheState, CuratorCache, CuratorCacheBuilder, Lookup, Snapshot};
+use crate::cache::{CacheState, CachedNode, CuratorCache, CuratorCacheBuilder, Lookup, Snapshot};
 use crate::changes::Latest;
 use crate::leader::Leadership;
 use crate::persistent::PersistentNode;
@@ -73,6 +74,30 @@ enum Next {
     Plan(Plan, View),
 }
 
+/// What a node's data was decoded to last.
+#[derive(Default)]
+struct Decoded<T> {
+    value: Arc<T>,
+    /// The transaction that wrote the data.
+    zxid: Option<i64>,
+}
+
+impl<T> Decoded<T> {
+    /// Decodes the data, unless it was decoded before.
+    fn decoded<E>(
+        &mut self,
+        node: &CachedNode,
+        decode: impl Fn(&[u8]) -> std::result::Result<T, E>,
+    ) -> std::result::Result<Arc<T>, E> {
+        let zxid = Some(node.stat().mzxid);
+        if self.zxid != zxid {
+            self.value = Arc::new(decode(node.data())?);
+            self.zxid = zxid;
+        }
+        Ok(Arc::clone(&self.value))
+    }
+}
+
 struct Run {
     assignment: ShardAssignment,
     cache: CuratorCache,
@@ -81,12 +106,10 @@ struct Run {
     planner: Planner,
     serving: Serving,
     ended: watch::Receiver<u64>,
-    /// The shards that were listed last, or those of this program.
-    shards: Option<Names>,
+    list: Decoded<Names>,
+    plan: Decoded<Plan>,
     /// Whether the list was compared with the shards of this program.
     is_list_checked: bool,
-    /// The last plan: if its node is deleted, the next plan follows this one.
-    plan: Plan,
     reading: FailureLog,
     writing: FailureLog,
 }
@@ -94,7 +117,7 @@ struct Run {
 impl Run {
     fn start(assignment: ShardAssignment, serving: Serving) -> Result<Self> {
         let client = &assignment.client;
-        let node = assignment.agreed_path("members").child(&assignment.id)?;
+        let node = assignment.members.child(&assignment.id)?;
         let member = PersistentNode::builder(client, node)?
             .data(assignment.weight.to_string())
             .start();
@@ -105,9 +128,9 @@ impl Run {
             planner: Planner::new(assignment.id.clone(), assignment.reserve_for),
             ended: serving.ended(),
             serving,
-            shards: assignment.shards.clone(),
+            list: Decoded::default(),
+            plan: Decoded::default(),
             is_list_checked: false,
-            plan: Plan::default(),
             assignment,
             cache,
             member,
@@ -125,7 +148,9 @@ impl Run {
                 return Ok(Next::Wait(None));
             }
             Reading::NoList => {
-                let names = self.shards.clone();
+                // If it was deleted, it is made again as it was.
+                let last = self.list.zxid.is_some().then(|| (*self.list.value).clone());
+                let names = last.or_else(|| self.assignment.shards.clone());
                 return Ok(names.map_or(Next::Wait(None), Next::List));
             }
             Reading::Unusable(path, why) => {
@@ -146,18 +171,16 @@ impl Run {
                 .assignment
                 .shards
                 .as_ref()
-                .filter(|names| **names != view.shards)
+                .filter(|names| **names != *view.shards)
             {
                 return Err(ShardAssignmentError::OtherShards {
-                    path: self.assignment.list_path(),
+                    path: self.assignment.list.clone(),
                     found: view.shards.len(),
                     expected: expected.len(),
                 });
             }
             self.is_list_checked = true;
         }
-        self.shards = Some(view.shards.clone());
-        self.plan = view.plan.clone();
         self.serving.follow(&view);
         Ok(match self.planner.step(&view, source::now()) {
             Step::Wait(until) => Next::Wait(until),
@@ -171,9 +194,9 @@ impl Run {
         if snapshot.state() != CacheState::Current {
             return Reading::Unknown;
         }
-        let list_path = self.assignment.list_path();
+        let list_path = self.assignment.list.clone();
         let shards = match snapshot.get(&list_path) {
-            Lookup::Present(node) => match names(node.data()) {
+            Lookup::Present(node) => match self.list.decoded(&node, names) {
                 Ok(names) => names,
                 Err(why) => return Reading::Unusable(list_path, why),
             },
@@ -181,22 +204,29 @@ impl Run {
             Lookup::Denied => return Reading::Unusable(list_path, "it cannot be read"),
             Lookup::Unknown => return Reading::Unknown,
         };
-        let plan_path = self.assignment.agreed_path("plan");
+        let plan_path = self.assignment.plan.clone();
         let (plan, version) = match snapshot.get(&plan_path) {
-            Lookup::Present(node) => match Plan::decode(node.data()) {
+            Lookup::Present(node) => match self.plan.decoded(&node, Plan::decode) {
                 Ok(plan) => (plan, Some(node.stat().version)),
                 Err(why) => return Reading::Unusable(plan_path, why),
             },
-            Lookup::Absent => (self.plan.clone(), None),
+            // The next plan follows the last one.
+            Lookup::Absent => (Arc::clone(&self.plan.value), None),
             Lookup::Denied => return Reading::Unusable(plan_path, "it cannot be read"),
             Lookup::Unknown => return Reading::Unknown,
         };
-        let members = self.assignment.agreed_path("members");
-        // Nodes without a weight are not members.
+        let members = self.assignment.members.clone();
+        // Nodes without a weight are not members. Those that this client cannot read keep theirs.
         let weight = |data: &[u8]| std::str::from_utf8(data).ok()?.parse().ok();
-        let present = snapshot
+        let readable = snapshot
             .children(&members)
-            .filter_map(|node| Some((node.path().name().to_owned(), weight(node.data())?)))
+            .filter_map(|node| Some((node.path().name(), weight(node.data())?)));
+        let denied = snapshot
+            .denied(&members)
+            .filter_map(|path| Some((path.name(), plan.members.get(path.name())?.weight)));
+        let present = readable
+            .chain(denied)
+            .map(|(id, weight)| (id.to_owned(), weight))
             .collect();
         Reading::View(View {
             plan,
@@ -210,7 +240,7 @@ impl Run {
         let written = match next {
             Next::Wait(until) => return self.wait(until).await,
             Next::List(names) => {
-                let path = self.assignment.list_path();
+                let path = self.assignment.list.clone();
                 self.create(path, list(&names)).await
             }
             Next::Plan(plan, view) => self.write(&plan, &view).await,
@@ -250,19 +280,22 @@ impl Run {
     /// Replaces the plan, unless another member was faster, or a member that the plan leaves out has
     /// returned.
     async fn write(&self, plan: &Plan, view: &View) -> curator_client::Result<()> {
-        let path = self.assignment.agreed_path("plan");
+        let path = self.assignment.plan.clone();
         if view.version.is_none() {
             return self.create(path, plan.encode()).await;
         }
         let client = &self.assignment.client;
-        let members = self.assignment.agreed_path("members");
+        let members = self.assignment.members.clone();
         let mut transaction = client
             .transaction()
             .set_data(&path, plan.encode(), view.version)?;
         for id in view.plan.members.keys() {
             if !plan.members.contains_key(id) && *id != self.assignment.id {
+                // A plan that was written by another program may contain any id.
+                let Ok(node) = members.child(id) else {
+                    continue;
+                };
                 // Fails if the node exists.
-                let node = members.child(id)?;
                 transaction = transaction.create(&node, "", CreateMode::Persistent)?;
                 transaction = transaction.delete(node, None)?;
             }
@@ -317,7 +350,9 @@ impl Run {
     async fn hand_over(&mut self) {
         let client = self.assignment.client.clone();
         // Otherwise another member would add this one to the plan again.
-        let _ = self.member.close().await;
+        if self.member.close().await.is_err() {
+            return;
+        }
         let planning = Deadline::after(client.close_timeout());
         tokio::select! {
             biased;

@@ -199,6 +199,8 @@ async fn another_waits(client: &CuratorClient, election: &ZPath) {
     let mut retrier = client.persistent_retrier();
     while let Ok(session) = client.session().await {
         match session.watch_children(election).await {
+            // One node is this participant's. Another may belong to a process with the same id, which
+            // serves the shard as well.
             Ok((queue, watch)) if queue.len() < 2 => {
                 fired(&mut Some((session, watch))).await;
             }

