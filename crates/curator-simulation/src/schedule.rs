@@ -44,6 +44,9 @@ impl Default for Times {
     }
 }
 
+/// When a client reads the ensemble's configuration again after a failure.
+const REREAD: Duration = Duration::from_secs(60);
+
 /// The session timeouts that clients request.
 const SESSION_TIMEOUTS: [u64; 3] = [3, 5, 8];
 
@@ -198,6 +201,8 @@ async fn count_idle_requests(
     // Each client has up to two sessions, and the next probe of each may be due immediately.
     let probes =
         u64::try_from(2 * (6 * time.as_millis() / shortest.as_millis() + 2)).unwrap_or(u64::MAX);
+    // A client whose read of the ensemble's configuration has failed reads it again a minute later.
+    let rereads = u64::from(world.elapsed() > REREAD);
     for (process, operations) in &world.servers().requests() {
         for (operation, requests) in operations {
             let sent = requests
@@ -205,10 +210,10 @@ async fn count_idle_requests(
                     .get(process)
                     .and_then(|before| before.get(operation))
                     .unwrap_or(&0);
-            let most = if *operation == OpCode::Sync {
-                probes
-            } else {
-                0
+            let most = match operation {
+                OpCode::Sync => probes,
+                OpCode::GetData => rereads,
+                _ => 0,
             };
             world.check(sent <= most, || {
                 format!("{process} sends {sent} requests {operation:?} in {time:?} at rest, more than {most}")

@@ -80,6 +80,14 @@ impl Owners {
         }
     }
 
+    /// The names of the owners that are valid now.
+    #[must_use]
+    pub fn valid(&self) -> Vec<String> {
+        let entered = lock(&self.entered);
+        let valid = entered.holders.iter().filter(|holder| (holder.is_valid)());
+        valid.map(|holder| holder.who.clone()).collect()
+    }
+
     /// Records that an owner has acquired the lock, and checks it against the other owners.
     ///
     /// A guard that is no longer valid never becomes valid again. So two guards are valid at the

@@ -110,21 +110,19 @@ pub(super) fn enter(life: &Life, root: &str, term: &Leadership) {
         });
 }
 
-/// Works during a term.
-pub(super) async fn use_term(life: &Life, term: &Leadership, store: &str, ledger: &Ledger) {
+/// Works during a term. Returns whether the servers may still apply a write later.
+pub(super) async fn use_term(life: &Life, term: &Leadership, store: &str, ledger: &Ledger) -> bool {
     match life.below(3) {
         0 => {
             let store = life.checks().store(store);
             let token = term.fencing_token();
             let Some(read) = store.read(token) else {
-                return;
+                return false;
             };
             life.think().await;
             store.write(life.world(), life.name(), token, read);
         }
-        1 => {
-            ledger.add(life, || term.transaction()).await;
-        }
+        1 => return ledger.add(life, || term.transaction()).await,
         _ => {
             let work = async {
                 life.think().await;
@@ -140,4 +138,5 @@ pub(super) async fn use_term(life: &Life, term: &Leadership, store: &str, ledger
             }
         }
     }
+    false
 }

@@ -14,6 +14,7 @@ mod persistent;
 mod read_write;
 mod selector;
 mod semaphore;
+mod shards;
 mod shared;
 
 use std::fmt::Debug;
@@ -105,6 +106,7 @@ const WORKLOADS: &[(&str, Make)] = &[
     ("leader-latch", latch::make),
     ("leader-selector", selector::make),
     ("leader-observer", observer::make),
+    ("shards", shards::make),
     ("cache", cache::make),
     ("cache-without-access", cache::without_access),
     ("config", config::make),
