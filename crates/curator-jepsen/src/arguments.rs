@@ -26,7 +26,7 @@ pub(crate) enum Program {
     ///
     /// Ends with status 0 if the run was clean: there were no violations, every client recovered
     /// from each nemesis, nothing was left behind, and each part of the work (a lock in one
-    /// variant, a counter, the caches or the services) had a result: an acknowledged write or a
+    /// variant, a counter, the caches, the services or the shards) had a result: an acknowledged write or a
     /// completed read. Otherwise ends with 1; with 2 if the arguments are invalid, and with 3 if
     /// the run could not be completed.
     Run(RunArguments),
@@ -86,7 +86,8 @@ pub(crate) struct RunArguments {
     )]
     nemesis: Vec<Choice>,
     /// The locks, separated by commas: `mutex`, `read-write`, `semaphore`, `multi`, `leader-latch`,
-    /// `leader-selector`; or `all`; or `none`, for a run with only caches, counters or services.
+    /// `leader-selector`; or `all`; or `none`, for a run with only caches, counters, services or
+    /// shards.
     #[arg(long, default_value = "all", value_parser = all_or::<LockKind>, value_name = "LOCKS")]
     lock: Several<LockKind>,
     /// How a client that has lost its lock is kept from writing, separated by commas: `plain`, not
@@ -107,6 +108,10 @@ pub(crate) struct RunArguments {
     /// clients.
     #[arg(long)]
     service: bool,
+    /// Each client also serves a part of common shards, of which there are twice as many as clients.
+    /// The job of a shard writes with its lease's token.
+    #[arg(long)]
+    shards: bool,
     /// The seed of the random choices: the same seed repeats the choices of another run. By default
     /// a random seed, which is printed.
     #[arg(long)]
@@ -204,6 +209,7 @@ impl RunArguments {
             caches: self.cache,
             counters: self.counter,
             services: self.service,
+            shards: self.shards,
             // Short, so that it can be typed.
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..1_000_000)),
         };

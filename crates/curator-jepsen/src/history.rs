@@ -13,7 +13,7 @@ mod recipes;
 pub use files::Histories;
 pub use recipes::{
     ALL_SERVICES, CACHE, CACHE_SLOW, CACHED, COUNTERS, CacheSeen, CounterKind, CounterSeen, Node,
-    RECEIPTS, Receipts, SERVICE, SERVICES, ServiceSeen,
+    RECEIPTS, Receipts, SERVICE, SERVICES, SHARDS, ServiceSeen,
 };
 
 /// One line of a history.

@@ -56,6 +56,9 @@ pub struct Work {
     /// processes.
     #[serde(default)]
     pub services: bool,
+    /// The number of shards that the process serves a part of, as a member; 0 without shards.
+    #[serde(default)]
+    pub shards: usize,
 }
 
 /// Which code speaks ZooKeeper's protocol for our workers, with the names that a client's

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 pub use curator_results::faults::{CacheTally, CounterTally, ServiceTally, Tally};
 
-use crate::history::{CACHE, CACHE_SLOW, CounterKind, HoldId, SERVICE};
+use crate::history::{CACHE, CACHE_SLOW, CounterKind, HoldId, SERVICE, SHARDS};
 use crate::peer::Peer;
 use crate::work::{LockKind, Part, Variant};
 
@@ -74,6 +74,8 @@ pub enum Kind {
     Flicker,
     /// A cache contained an instance long after its session had ended.
     DeadInstance,
+    /// Nobody has served a shard for a minute after a strike.
+    Unserved,
     /// The history contradicts itself.
     Malformed,
 }
@@ -220,10 +222,10 @@ pub(crate) fn part(key: &str) -> Option<Part> {
 }
 
 /// Whether a violation in the part with this key fails the run: in our locks, our cache, our
-/// counters or our service.
+/// counters, our service or our shards.
 pub(crate) fn is_ours(key: &str) -> bool {
     part(key).is_some()
-        || [CACHE, CACHE_SLOW, SERVICE].contains(&key)
+        || [CACHE, CACHE_SLOW, SERVICE, SHARDS].contains(&key)
         || CounterKind::of(key).is_some()
 }
 
@@ -241,6 +243,9 @@ pub(crate) fn leaders(key: &str) -> Option<String> {
 
 /// How the writes of a part are guarded. The parts of peers are `Plain`.
 pub(crate) fn variant(key: &str) -> Variant {
+    if key == SHARDS {
+        return Variant::Token;
+    }
     part(key).map_or(Variant::Plain, |part| part.variant)
 }
 

@@ -101,6 +101,11 @@
 //!
 //! The rules for registered instances are in `services.rs`.
 //!
+//! # Shards
+//!
+//! The leases of shards are holds, whose writes are of the variant token. The rule for the time after
+//! a strike is in `shards.rs`.
+//!
 //! # Cost
 //!
 //! Only the holds and writes are kept in memory, not the samples of validity. They are sorted once,
@@ -117,6 +122,7 @@ mod run;
 mod seen;
 mod services;
 mod sets;
+mod shards;
 mod strikes;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -162,6 +168,7 @@ impl Checker {
             capacity::check(&run, resource, spans, &mut found, &mut without_node);
             order::check_order(&run, resource, spans, &mut found);
         }
+        shards::check(&run, &resources, &mut found);
         let leaders = strikes::aftermaths(
             &run,
             resources.into_values().flatten(),

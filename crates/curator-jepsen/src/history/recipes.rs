@@ -191,6 +191,10 @@ pub enum CounterSeen {
     },
 }
 
+/// The key of the shards, in histories and reports: of what all clients do as members of one
+/// assignment. Each lease of a shard is a hold.
+pub const SHARDS: &str = "shards";
+
 /// The base path of service discovery.
 pub const SERVICES: &str = "/jepsen-services";
 

@@ -72,6 +72,15 @@ pub(super) async fn about(
             .to_owned(),
         ),
         (
+            "shards",
+            if cast.shards {
+                "a part in each client"
+            } else {
+                "none"
+            }
+            .to_owned(),
+        ),
+        (
             "locks",
             list(locks.iter().map(ToString::to_string).collect()),
         ),

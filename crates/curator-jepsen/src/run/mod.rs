@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use self::schedule::Schedule;
-use crate::history::{CACHE, CounterKind, SERVICE};
+use crate::history::{CACHE, CounterKind, SERVICE, SHARDS};
 use crate::nemesis::{Nemesis, Strike};
 use crate::peer::Peer;
 use crate::report::{self, Final, Report};
@@ -90,6 +90,7 @@ async fn conduct(options: &Options, directory: &Path) -> anyhow::Result<Report> 
         .map(|kind| kind.key().to_owned());
     let caches = cast.caches.then(|| CACHE.to_owned());
     let services = cast.services.then(|| SERVICE.to_owned());
+    let shards = cast.shards.then(|| SHARDS.to_owned());
     let end = Final {
         sets: scene.sets().await?,
         about,
@@ -99,6 +100,7 @@ async fn conduct(options: &Options, directory: &Path) -> anyhow::Result<Report> 
             .map(Part::key)
             .chain(caches)
             .chain(services)
+            .chain(shards)
             .chain(counters)
             .collect(),
         recovery,

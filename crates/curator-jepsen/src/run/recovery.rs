@@ -47,8 +47,7 @@ pub(super) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> anyhow
     let times = {
         let progress = scene.journal.progress();
         scene
-            .ours()
-            .flat_map(|client| client.tasks().map(|part| (client.number(), part)))
+            .tasks()
             .map(|(client, part)| progress.since_mark(client, &part))
             .collect::<Vec<_>>()
     };
@@ -58,11 +57,12 @@ pub(super) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> anyhow
     } else {
         None
     };
-    let not_recovered: BTreeSet<u32> = idle.iter().map(|(client, _)| *client).collect();
+    let not_recovered: BTreeSet<Option<u32>> = idle.iter().map(|(client, _)| *client).collect();
     for (client, part) in &idle {
+        let who = client.map_or("nobody".to_owned(), |client| format!("w{client}"));
         scene
             .journal
-            .print(&format!("w{client} has not acquired {part} for {GRACE:?}"));
+            .print(&format!("{who} has not acquired {part} for {GRACE:?}"));
     }
 
     scene

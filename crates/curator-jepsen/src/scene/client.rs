@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use super::process::Process;
 use super::{Journal, millis};
-use crate::history::{CACHE, CounterKind, SERVICE, What};
+use crate::history::{CACHE, CounterKind, SERVICE, SHARDS, What};
 use crate::peer::Peer;
 use crate::work::{Part, Work};
 
@@ -204,8 +204,10 @@ impl Client {
 
     /// The keys of the client's parts.
     pub(crate) fn parts(&self) -> impl Iterator<Item = String> + use<> {
-        let parts: Vec<_> = self.state().work.parts.iter().map(Part::key).collect();
-        parts.into_iter().chain(
+        let work = self.state().work.clone();
+        let parts: Vec<_> = work.parts.iter().map(Part::key).collect();
+        let shards = (work.shards > 0).then(|| SHARDS.to_owned());
+        parts.into_iter().chain(shards).chain(
             self.peer
                 .into_iter()
                 .flat_map(Peer::keys)

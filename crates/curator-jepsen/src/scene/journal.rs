@@ -11,7 +11,9 @@ use anyhow::Context as _;
 use curator_recipes::client::ClockInstant;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::history::{self, CONDUCTOR, CacheSeen, CounterSeen, Event, Outcome, ServiceSeen, What};
+use crate::history::{
+    self, CONDUCTOR, CacheSeen, CounterSeen, Event, Outcome, SHARDS, ServiceSeen, What,
+};
 
 /// The conductor's history, the start of the run, and the progress in the clients' histories.
 #[derive(Debug)]
@@ -102,8 +104,9 @@ pub(crate) struct Progress {
     followed: BTreeMap<u32, Followed>,
     /// Events before this time do not count as progress.
     mark: u64,
-    /// The time of the first progress after the mark, by client and part.
-    since: BTreeMap<(u32, String), u64>,
+    /// The time of the first progress after the mark, by client and part; without a client, the
+    /// progress of any client with a shard.
+    since: BTreeMap<(Option<u32>, String), u64>,
     acquired: u64,
     sessions: u64,
 }
@@ -175,7 +178,21 @@ impl Progress {
                     ..
                 } => {
                     self.acquired += 1;
-                    progressed = Some((part, at));
+                    progressed = Some((part, at)).filter(|(part, _)| part != SHARDS);
+                }
+                // The leases of shards last long.
+                What::Wrote {
+                    part,
+                    set,
+                    checked,
+                    outcome: Outcome::Acknowledged,
+                    ..
+                } if part == SHARDS => {
+                    if checked > self.mark {
+                        let shard = set.split('/').next().unwrap_or_default().to_owned();
+                        self.since.entry((None, shard)).or_insert(at);
+                    }
+                    progressed = Some((part, checked));
                 }
                 What::Session {
                     session, client, ..
@@ -215,13 +232,13 @@ impl Progress {
                 _ => {}
             }
             if let Some((part, _)) = progressed.filter(|(_, after)| *after > self.mark) {
-                self.since.entry((client, part)).or_insert(at);
+                self.since.entry((Some(client), part)).or_insert(at);
             }
         }
     }
 
-    /// When a part of a client first made progress after the mark.
-    pub(crate) fn since_mark(&self, client: u32, part: &str) -> Option<u64> {
+    /// When a part of a client, or without a client a shard, first made progress after the mark.
+    pub(crate) fn since_mark(&self, client: Option<u32>, part: &str) -> Option<u64> {
         self.since.get(&(client, part.to_owned())).copied()
     }
 
@@ -280,6 +297,7 @@ fn may_be_relevant(line: &str) -> bool {
     ]
     .iter()
     .any(|what| line.contains(&format!("\"{what}\"")))
+        || (line.contains("\"wrote\"") && line.contains(SHARDS))
 }
 
 #[cfg(test)]
@@ -318,7 +336,10 @@ mod tests {
         write!(file, "{rest}\n{}", &torn[..40]).unwrap();
         progress.read();
         assert_eq!(
-            (progress.since_mark(0, "a"), progress.since_mark(0, "b")),
+            (
+                progress.since_mark(Some(0), "a"),
+                progress.since_mark(Some(0), "b")
+            ),
             (Some(11), None)
         );
         assert_eq!(
@@ -328,23 +349,26 @@ mod tests {
         writeln!(file, "{}\n{}", &torn[40..], acquired(20, "a")).unwrap();
         progress.read();
         assert_eq!(
-            (progress.since_mark(0, "a"), progress.since_mark(0, "b")),
+            (
+                progress.since_mark(Some(0), "a"),
+                progress.since_mark(Some(0), "b")
+            ),
             (Some(11), Some(12))
         );
         progress.mark(20);
         progress.read();
-        assert_eq!(progress.since_mark(0, "a"), None);
+        assert_eq!(progress.since_mark(Some(0), "a"), None);
         // Re-entries and downgrades do not count.
         let again = acquired(21, "a").replace("\"reentry\":false", "\"reentry\":true");
         let downgraded = acquired(22, "a").replace("\"reentry\"", "\"continues\":1,\"reentry\"");
         writeln!(file, "{again}\n{downgraded}").unwrap();
         progress.read();
-        assert_eq!(progress.since_mark(0, "a"), None);
+        assert_eq!(progress.since_mark(Some(0), "a"), None);
         writeln!(file, "{}", acquired(23, "a")).unwrap();
         progress.read();
         assert_eq!(
             (
-                progress.since_mark(0, "a"),
+                progress.since_mark(Some(0), "a"),
                 progress.followed(0).unwrap().rests
             ),
             (Some(23), false)

@@ -24,7 +24,7 @@ use fastrand::Rng;
 use tokio::sync::RwLock;
 use tokio::time::{Instant, sleep};
 
-use crate::history::CACHED;
+use crate::history::{CACHED, SHARDS};
 use crate::peer::Peer;
 use crate::store::Store;
 use crate::work::{Part, Transport, Work};
@@ -82,6 +82,9 @@ pub struct Cast {
     /// Whether each of our clients also registers an instance of a service, and watches the
     /// instances of all clients.
     pub services: bool,
+    /// Whether each of our clients also serves a part of common shards: twice as many as there are
+    /// clients.
+    pub shards: bool,
     /// Determines the random choices of the run, but not the timing of clients and servers.
     pub seed: u64,
 }
@@ -91,6 +94,15 @@ impl Cast {
     pub(crate) fn peers(&self) -> impl Iterator<Item = Peer> {
         let locks: Vec<_> = self.parts.iter().map(|part| part.lock).collect();
         self.peers.iter().flat_map(move |peer| peer.beside(&locks))
+    }
+
+    /// The number of shards.
+    fn shards(&self) -> usize {
+        if self.shards {
+            2 * self.clients as usize
+        } else {
+            0
+        }
     }
 }
 
@@ -106,6 +118,7 @@ pub(crate) struct Scene {
     operator: CuratorClient,
     /// The number of comparisons of caches so far; `None` without caches.
     looks: Option<AtomicU32>,
+    shards: usize,
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -151,6 +164,7 @@ impl Scene {
             store,
             operator,
             looks,
+            shards: cast.shards(),
         };
         let ours = (0..cast.clients).map(|_| None);
         let peers = cast.peers().flat_map(|peer| {
@@ -180,7 +194,10 @@ impl Scene {
                 let idle = scene
                     .idle()
                     .into_iter()
-                    .map(|(client, part)| format!("w{client} {part}"))
+                    .map(|(client, part)| match client {
+                        Some(client) => format!("w{client} {part}"),
+                        None => part,
+                    })
                     .collect::<Vec<_>>()
                     .join(", ");
                 bail!(
@@ -215,6 +232,7 @@ impl Scene {
             cached: cast.caches.then(|| CACHED.to_owned()),
             counters: cast.counters,
             services: cast.services,
+            shards: if peer.is_none() { cast.shards() } else { 0 },
         }
     }
 
@@ -237,14 +255,21 @@ impl Scene {
         chosen
     }
 
-    /// The parts of our clients that have made no progress since the mark, each with the number of
-    /// its client.
-    pub(crate) fn idle(&self) -> Vec<(u32, String)> {
+    /// The parts of our clients, each with the number of its client, and the shards, which any of
+    /// the clients may serve.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = (Option<u32>, String)> {
+        let of_clients = self
+            .ours()
+            .flat_map(|client| client.tasks().map(|part| (Some(client.number()), part)));
+        of_clients.chain((0..self.shards).map(|shard| (None, format!("{SHARDS}-locks-{shard}"))))
+    }
+
+    /// The [tasks](Self::tasks) that have made no progress since the mark.
+    pub(crate) fn idle(&self) -> Vec<(Option<u32>, String)> {
         let mut progress = self.journal.progress();
         progress.read();
-        self.ours()
-            .flat_map(|client| client.tasks().map(|part| (client.number(), part)))
-            .filter(|(number, part)| progress.since_mark(*number, part).is_none())
+        self.tasks()
+            .filter(|(client, part)| progress.since_mark(*client, part).is_none())
             .collect()
     }
 

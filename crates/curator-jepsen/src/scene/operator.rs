@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{Client, Journal, POLL, Scene, WAIT_LIMIT, now};
 use crate::history::{
-    CACHED, COUNTERS, CounterKind, CounterSeen, RECEIPTS, Receipts, SERVICES, What,
+    CACHED, COUNTERS, CounterKind, CounterSeen, RECEIPTS, Receipts, SERVICES, SHARDS, What,
 };
 use crate::worker::node_sets;
 
@@ -59,10 +59,11 @@ impl Scene {
     /// follow the ensemble, among them the conductor.
     pub(crate) async fn node_watches(&self) -> Option<Vec<(String, i64)>> {
         let mut found = Vec::new();
+        let agreed = format!("{ROOT}/{SHARDS}/agreed");
         for member in self.cluster.read().await.members() {
             let mut watches = member.watches_by_path().await.ok()?;
             watches.retain(|path, _| {
-                ![CACHED, SERVICES, CONFIG]
+                ![CACHED, SERVICES, CONFIG, &agreed]
                     .iter()
                     .any(|root| path.starts_with(root))
             });

@@ -16,7 +16,6 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::held::Held;
 use super::lock::Grant;
 use crate::history::{Event, HoldId, What};
-use crate::work::Part;
 
 /// An open history, shared by all tasks of a worker.
 #[derive(Debug)]
@@ -128,14 +127,15 @@ impl Written {
 /// Writes the events of one part to the history.
 #[derive(Debug)]
 pub(super) struct PartHistory {
-    part: Part,
+    /// The key of the part.
+    part: String,
     file: Arc<HistoryFile>,
 }
 
 impl PartHistory {
-    pub(super) fn new(part: Part, file: &Arc<HistoryFile>) -> Self {
+    pub(super) fn new(part: impl Into<String>, file: &Arc<HistoryFile>) -> Self {
         Self {
-            part,
+            part: part.into(),
             file: Arc::clone(file),
         }
     }
@@ -150,7 +150,7 @@ impl PartHistory {
         let held = &grant.held;
         self.file.write(What::Acquired {
             hold,
-            part: self.part.key(),
+            part: self.part.clone(),
             owner: self.file.owner(&held.owner()),
             asked,
             session: held.session(),
@@ -162,10 +162,10 @@ impl PartHistory {
     }
 
     /// Records that an acquire returned no guard.
-    pub(super) fn not_acquired(&self, asked: u64, error: Option<Error>) {
+    pub(super) fn not_acquired(&self, asked: u64, error: Option<impl ToString>) {
         let error = error.map(|error| error.to_string());
         self.file.write(What::NotAcquired {
-            part: self.part.key(),
+            part: self.part.clone(),
             asked,
             error,
         });

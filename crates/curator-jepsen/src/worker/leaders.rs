@@ -68,6 +68,8 @@ enum TermEnd {
     Resign(LeaderLatch),
     Interrupt(LeaderSelector, oneshot::Sender<()>),
     Return(oneshot::Sender<()>),
+    /// The job that has the term ends by itself.
+    Itself,
 }
 
 impl Candidate {
@@ -186,6 +188,11 @@ impl Participant {
 }
 
 impl Term {
+    /// The term of a job that ends by itself. `None` if the term has already ended.
+    pub(super) fn of_job(leadership: Leadership, client: &CuratorClient) -> Option<Self> {
+        Self::new(leadership, client, TermEnd::Itself)
+    }
+
     fn new(leadership: Leadership, client: &CuratorClient, end: TermEnd) -> Option<Self> {
         // If the term is valid after this read, this session is the session of the term.
         let session = client.current_session()?;
@@ -211,6 +218,7 @@ impl Term {
                 returns.send(()).unwrap_or_default();
                 Ok(())
             }
+            TermEnd::Itself => Ok(()),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::work::{LockKind, Part};
 const LEASES: u32 = 3;
 
 /// The directory of all locks of a run.
-const ROOT: &str = "/jepsen";
+pub(super) const ROOT: &str = "/jepsen";
 
 /// The lock of a part.
 #[derive(Debug)]
@@ -266,9 +266,14 @@ impl Grant {
     }
 
     fn term(term: Term, part: Part) -> Self {
+        Self::of_leader(term, path(part))
+    }
+
+    /// The grant of a leader of this election.
+    pub(super) fn of_leader(term: Term, resource: String) -> Self {
         let token = Some(term.leadership.fencing_token().as_i64());
         let claims = vec![Claim {
-            resource: path(part),
+            resource,
             weight: 1,
             capacity: 1,
             token,

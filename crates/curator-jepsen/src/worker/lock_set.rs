@@ -22,6 +22,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct LockSet {
     part: Part,
+    /// The key of the part in the history.
+    key: String,
     began: u64,
     /// For how many nanoseconds a set is used. Not zero.
     set_time: u64,
@@ -56,12 +58,21 @@ impl LockSet {
     pub(super) fn new(work: &Work, part: Part, client: &CuratorClient) -> Self {
         Self {
             part,
+            key: part.key(),
             began: work.began,
             set_time: work.set_ms.max(1).saturating_mul(1_000_000),
             think: Duration::from_millis(work.think_ms),
             store: StoreClient::new(&work.store, TIMEOUT),
             client: client.clone(),
             guarded: Guarded::new(work, part, client),
+        }
+    }
+
+    /// The same sets with another key in the history.
+    pub(super) fn with_key(self, key: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            ..self
         }
     }
 
@@ -84,7 +95,7 @@ impl LockSet {
         // future is dropped.
         let mut updates = Vec::new();
         let guarded = self.guarded.clone();
-        let part = self.part.key();
+        let part = self.key.clone();
         guarded
             .run(
                 held,
@@ -214,7 +225,7 @@ impl LockSet {
                 elements.hash(&mut hasher);
                 history.write(What::Read {
                     hold,
-                    part: self.part.key(),
+                    part: self.key.clone(),
                     set: set.clone(),
                     before,
                     elements: elements.len(),

@@ -18,6 +18,7 @@ mod lock_set;
 mod node_sets;
 mod part;
 mod service;
+mod shards;
 
 use std::future::pending;
 use std::io::{self, BufRead};
@@ -40,6 +41,7 @@ use self::history::HistoryFile;
 pub use self::node_sets::node_sets;
 use self::part::PartTask;
 use self::service::ServiceTask;
+use self::shards::ShardTask;
 use crate::history::{CounterKind, What};
 use crate::work::{CacheOrder, Work};
 
@@ -116,7 +118,7 @@ struct Working {
 
 impl Working {
     /// Starts the client, and tasks: one for each part, two for the cache, one for each counter,
-    /// and one for the service. The ensemble need not be up.
+    /// one for the service, and one for the shards. The ensemble need not be up.
     async fn start(work: Work, orders: watch::Receiver<CacheOrder>) -> anyhow::Result<Self> {
         let history = HistoryFile::append(&work.history, work.worker, work.life)
             .with_context(|| format!("cannot open the history {}", work.history.display()))?;
@@ -160,6 +162,9 @@ impl Working {
         }
         if work.services {
             parts.spawn(ServiceTask::new(&context)?.run());
+        }
+        if work.shards > 0 {
+            parts.spawn(ShardTask::new(&context)?.run());
         }
         Ok(Self { context, parts })
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use curator_recipes::{Result, WriteGuard};
+use curator_recipes::{Error, Result, WriteGuard};
 use fastrand::Rng;
 use tokio::time::sleep;
 
@@ -54,7 +54,7 @@ impl PartTask {
             part,
             lock: Lock::new(client, part)?,
             set: LockSet::new(work, part, client),
-            history: PartHistory::new(part, history),
+            history: PartHistory::new(part.key(), history),
             context: context.clone(),
             random,
         })
@@ -86,7 +86,7 @@ impl PartTask {
             let failed = acquired.is_err();
             match acquired {
                 Ok(Some(grant)) => Box::pin(self.hold(grant, asked)).await,
-                Ok(None) => self.history.not_acquired(asked, None),
+                Ok(None) => self.history.not_acquired(asked, None::<Error>),
                 Err(error) => self.history.not_acquired(asked, Some(error)),
             }
             let mut rest = Duration::ZERO;

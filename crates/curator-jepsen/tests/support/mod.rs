@@ -90,6 +90,7 @@ impl Run {
             cached: None,
             counters: false,
             services: false,
+            shards: 0,
         }
     }
 

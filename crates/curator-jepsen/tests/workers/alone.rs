@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use clap::ValueEnum;
 use curator_jepsen::checker::check;
 use curator_jepsen::history::{
-    CACHE, CACHE_SLOW, CacheSeen, CounterKind, CounterSeen, Event, SERVICE, ServiceSeen, What,
+    CACHE, CACHE_SLOW, CacheSeen, CounterKind, CounterSeen, Event, Outcome, SERVICE, SHARDS,
+    ServiceSeen, What,
 };
 use curator_jepsen::work::{LockKind, Part, REST, Variant, Work};
 use curator_recipes::client::CuratorClient;
@@ -220,6 +221,46 @@ async fn workers_see_each_others_instances_also_after_a_lost_session() {
     assert_eq!(findings.violations, []);
     let tally = findings.services[SERVICE];
     assert!(tally.inserted == 6 && tally.looks > 0, "{tally:?}");
+}
+
+#[tokio::test]
+async fn members_share_the_shards_and_the_other_takes_those_of_a_killed_one() {
+    let server = TestingServer::start().await.unwrap();
+    let run = Run::start().await;
+    let work = |number| Work {
+        shards: 4,
+        ..run.work(number, server.connect_string(), &[])
+    };
+    let mut first = run.start_worker(&work(0));
+    let mut second = run.start_worker(&work(1));
+    for worker in [&mut first, &mut second] {
+        worker
+            .until(|history| acknowledged(history, SHARDS) > 5)
+            .await;
+    }
+    first.kill();
+    let so_far = second.history().len();
+    // The sets of a shard are written under its lease.
+    second
+        .until(|history| {
+            let sets = history[so_far..]
+                .iter()
+                .filter_map(|event| match &event.what {
+                    What::Wrote {
+                        set,
+                        outcome: Outcome::Acknowledged,
+                        ..
+                    } => set.split('/').next(),
+                    _ => None,
+                });
+            sets.collect::<BTreeSet<_>>().len() == 4
+        })
+        .await;
+    let history = [first.history(), second.finish().await].concat();
+    let findings = check(&history, &run.store.stop().await);
+    assert_eq!(findings.violations, []);
+    let tally = findings.parts[SHARDS];
+    assert!(tally.acquires >= 6 && tally.acknowledged > 10, "{tally:?}");
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod order;
 mod reentry;
 mod services;
 mod sets;
+mod shards;
 pub(crate) mod story;
 mod strikes;
 
