@@ -1,5 +1,5 @@
-//! The cases: each is an operation on a lock, a cache, a counter or a discovery, with the number of
-//! participants.
+//! The cases: each is an operation on a lock, a cache, a counter, a discovery or shards, with the
+//! number of participants.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -54,6 +54,9 @@ const STORM: usize = 10_000;
 const COUNTING: usize = 16;
 /// The number of instances of a service.
 const INSTANCES: usize = 1_000;
+/// The numbers of members and of their shards.
+const MEMBERS: usize = 50;
+const SHARDS: usize = 1_000;
 /// In `cache-reconnect`, one in this many leaves is changed while the cache is disconnected.
 const LEAVES_PER_MISSED_CHANGE: usize = 100;
 
@@ -62,6 +65,7 @@ const QUICK_SESSIONS: usize = 4;
 const QUICK_WAITERS: usize = 50;
 const QUICK_TREE: usize = 1_000;
 const QUICK_INSTANCES: usize = 100;
+const QUICK_SHARDS: usize = 40;
 
 /// All cases, in the order they run. `quick` makes them small.
 pub(crate) fn all(quick: bool) -> Vec<Case> {
@@ -154,6 +158,15 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
     cases.extend(caches(quick));
     cases.extend(counters(sessions(COUNTING)));
     cases.extend(discoveries(if quick { QUICK_INSTANCES } else { INSTANCES }));
+    let members = sessions(MEMBERS);
+    cases.push(Case::new(
+        format!("shards-{members}"),
+        Workload {
+            sessions: members,
+            nodes: at_most(SHARDS, QUICK_SHARDS, quick),
+            ..workload(Operation::Shards, Lock::Shards)
+        },
+    ));
     // Cases that differ only in large numbers are equal in a smoke run.
     let mut names = BTreeSet::new();
     cases.retain(|case| names.insert(case.name.clone()));
@@ -309,6 +322,7 @@ impl Case {
         } = &self.workload;
         let is_lock = self.kind() != Kind::Cache && *operation != Operation::Increment;
         match peer {
+            _ if *operation == Operation::Shards => matches!(peer, Peer::Ours | Peer::Native),
             Peer::CuratorShared | Peer::Go | Peer::ZookeeperClient if !is_lock => false,
             // The duration grows with the square of the number of waiters: larger crowds would take
             // hours.
@@ -360,7 +374,8 @@ impl Case {
             | Operation::CacheStorm
             | Operation::CacheReconnect
             | Operation::Register
-            | Operation::Find => Kind::Cache,
+            | Operation::Find
+            | Operation::Shards => Kind::Cache,
             _ => Kind::Timed,
         }
     }
@@ -430,6 +445,11 @@ impl Case {
             }
             Operation::Register => format!("{nodes} instances of a service are registered"),
             Operation::Find => format!("a cache of a service finds {nodes} instances"),
+            Operation::Shards => {
+                format!(
+                    "the last of {sessions} members joins, and serves its part of {nodes} shards"
+                )
+            }
         }
     }
 }
@@ -458,7 +478,7 @@ mod tests {
                 all.len()
             );
         }
-        assert_eq!(all(false).len(), 38);
+        assert_eq!(all(false).len(), 39);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! | crowd | `held` when the holder has the locks, `queued` when all tasks wait, `done` |
 //! | cache | `held`, `loaded`, `current` if the cache follows changes, `done` |
 //! | discovery | `held`, `loaded` when all instances are registered or found, `done` |
+//! | shards | `held` when all members but the last serve the shards, `loaded` when the last serves its part, `done` |
 
 mod lines;
 
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-/// An operation on a lock, a cache, a counter or a discovery.
+/// An operation on a lock, a cache, a counter, a discovery or shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, ValueEnum)]
 pub(crate) enum Operation {
     /// One task repeatedly acquires and releases a lock.
@@ -47,6 +48,8 @@ pub(crate) enum Operation {
     Register,
     /// Another session finds the instances with a cache of the service.
     Find,
+    /// The member in the last session joins those in the others, and gets its part of the shards.
+    Shards,
 }
 
 /// The kind of lock, or another recipe.
@@ -69,6 +72,8 @@ pub(crate) enum Lock {
     Receipt,
     /// Service discovery.
     Discovery,
+    /// Shards that are divided among members.
+    Shards,
 }
 
 /// A request to a worker.
@@ -104,7 +109,7 @@ pub(crate) struct Workload {
     pub(crate) each: bool,
     /// The number of paths of a multi-lock.
     pub(crate) members: usize,
-    /// The number of leaves of a cache's tree, or of instances of a service.
+    /// The number of leaves of a cache's tree, of instances of a service, or of shards.
     pub(crate) nodes: usize,
     /// The number of leaves that are changed. The data of each leaf's last change begin with
     /// `mark`.
@@ -127,7 +132,8 @@ pub(crate) enum Reply {
     Queued {
         nanoseconds: u64,
     },
-    /// A cache contains all nodes, or all instances are registered or found.
+    /// A cache contains all nodes, all instances are registered or found, or all members serve their
+    /// parts of the shards.
     Loaded {
         nanoseconds: u64,
     },

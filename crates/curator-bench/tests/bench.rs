@@ -36,7 +36,8 @@ fn a_smoke_run_measures_and_counts_every_kind_of_case_and_draws_all_plots() {
     let cases = [
         "--cases",
         "cycle-floor,cycle-mutex,cycle-semaphore-mutex,cycle-multi,reentry-mutex,distinct,handover,fleet,readers,crowd,\
-         reconnect,cache,increment-counter,increment-counter-4,increment-receipt,register,find",
+         reconnect,cache,increment-counter,increment-counter-4,increment-receipt,register,find,\
+         shards",
     ];
     let files = ["--json", &json, "--markdown", &markdown, "--svg", &svg];
     let (is_done, text) = bench(

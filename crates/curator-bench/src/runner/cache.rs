@@ -1,6 +1,6 @@
 //! Runs the cases of a cache, which loads a tree, follows changes, or reconnects after its
-//! connection was cut; and the cases of a discovery, which registers instances or finds them. Each
-//! runs in one process.
+//! connection was cut; the cases of a discovery, which registers instances or finds them; and the
+//! case of shards, whose last member joins. Each runs in one process.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl Runner {
         };
         let part = if matches!(
             workload.operation,
-            Operation::CacheLoad | Operation::Register | Operation::Find
+            Operation::CacheLoad | Operation::Register | Operation::Find | Operation::Shards
         ) {
             cache.counts = counts_at_rest(proxy, workload.nodes, &start).await;
             let time = Duration::from_nanos(loading);

@@ -37,7 +37,8 @@ pub(super) async fn run<L: BenchLock>(
         | Operation::CacheStorm
         | Operation::CacheReconnect
         | Operation::Register
-        | Operation::Find => Err("the operation is not for locks".into()),
+        | Operation::Find
+        | Operation::Shards => Err("the operation is not for locks".into()),
     }
 }
 

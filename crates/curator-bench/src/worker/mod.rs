@@ -5,6 +5,7 @@ mod cases;
 mod crowd;
 mod floor;
 mod ours;
+mod shards;
 mod zookeeper_client;
 
 use self::ours::Ours;

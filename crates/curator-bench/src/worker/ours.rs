@@ -14,7 +14,7 @@ use curator_recipes::{
 };
 
 use super::floor::{self, Floor};
-use super::{BenchLock, Failure, Locks, Session, Step, cache, cases};
+use super::{BenchLock, Failure, Locks, Session, Step, cache, cases, shards};
 use crate::protocol::{Lock, Operation, Workload};
 
 pub(super) struct Ours;
@@ -32,9 +32,13 @@ impl Locks for Ours {
     fn supports(operation: Operation, lock: Lock) -> Result<(), &'static str> {
         match (operation, lock) {
             (Operation::Increment, Lock::Counter | Lock::Receipt)
-            | (Operation::Register | Operation::Find, Lock::Discovery) => Ok(()),
-            (Operation::Increment | Operation::Register | Operation::Find, _)
-            | (_, Lock::Counter | Lock::Receipt | Lock::Discovery) => {
+            | (Operation::Register | Operation::Find, Lock::Discovery)
+            | (Operation::Shards, Lock::Shards) => Ok(()),
+            (
+                Operation::Increment | Operation::Register | Operation::Find | Operation::Shards,
+                _,
+            )
+            | (_, Lock::Counter | Lock::Receipt | Lock::Discovery | Lock::Shards) => {
                 Err("the operation is not for this lock")
             }
             (Operation::Reentry, Lock::Semaphore | Lock::SemaphoreMutex | Lock::Floor) => {
@@ -75,6 +79,7 @@ impl Locks for Ours {
             (_, Lock::Cache) => cache::prepare_cache(sessions, workload),
             (_, Lock::Counter | Lock::Receipt) => cases::run::<Counter>(sessions, workload).await,
             (_, Lock::Discovery) => cache::prepare_discovery(sessions, workload).await,
+            (_, Lock::Shards) => shards::prepare(sessions, workload).await,
             (Operation::Handover, Lock::Floor) => {
                 floor::handover(sessions, workload).await.map(Step::done)
             }
