@@ -195,6 +195,11 @@ impl Snapshot {
         }
     }
 
+    /// Whether users see the node at `path`, if it exists.
+    pub(crate) fn shows(&self, path: &ZPath) -> bool {
+        self.scope.shows(path)
+    }
+
     /// The readable children of a node, ordered by name. Takes O(log n) time for each child, where
     /// n is the number of nodes in the snapshot.
     pub fn children(&self, parent: &ZPath) -> impl Iterator<Item = &CachedNode> {

@@ -167,7 +167,8 @@ impl<T: Send + Sync + 'static> TypedEntries<T> {
             Lookup::Present(node) => Ok(Some(TypedEntry::new(&node))),
             Lookup::Absent => Ok(None),
             Lookup::Denied => Err(EntryError::Unreadable { path }),
-            Lookup::Unknown => Err(EntryError::NotLoaded { path }),
+            Lookup::Unknown if self.snapshot.shows(&path) => Err(EntryError::NotLoaded { path }),
+            Lookup::Unknown => Err(EntryError::Excluded { path }),
         }
     }
 

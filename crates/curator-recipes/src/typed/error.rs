@@ -38,10 +38,15 @@ pub enum EntryError {
         /// The node.
         path: ZPath,
     },
-    /// It is not known whether there is such an entry: the cache is not loaded yet, or its filter
-    /// excludes the name.
+    /// It is not known whether there is such an entry: the cache is not loaded yet.
     #[error("the entry {path} is not loaded")]
     NotLoaded {
+        /// The node.
+        path: ZPath,
+    },
+    /// It is not known whether there is such an entry: the filter of the cache excludes the name.
+    #[error("the filter of the cache excludes the entry {path}")]
+    Excluded {
         /// The node.
         path: ZPath,
     },

@@ -15,7 +15,9 @@ use self::entry::{Content, entry_path};
 pub use self::entry::{EntryEvent, EntryVersion, TypedEntries, TypedEntry};
 pub use self::error::EntryError;
 pub use self::write::ExpectedVersion;
-use crate::cache::{CacheError, CuratorCache, CuratorCacheBuilder, DecodeNode, Decoded};
+use crate::cache::{
+    CacheError, CacheState, CuratorCache, CuratorCacheBuilder, DecodeNode, Decoded,
+};
 use crate::changes::Changes;
 use crate::codec::{ValueCodec, unquoting};
 use crate::task::report::Truncated;
@@ -140,10 +142,20 @@ impl<T: Send + Sync + 'static> TypedCache<T> {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`](EntryError::Unreadable), [`NotLoaded`](EntryError::NotLoaded), and
-    /// [`Client`](EntryError::Client) when the name is not a single valid part of a path.
+    /// - [`Unreadable`](EntryError::Unreadable), [`Excluded`](EntryError::Excluded).
+    /// - [`NotLoaded`](EntryError::NotLoaded); [`Cache`](EntryError::Cache) if the cache has ended
+    ///   before it was loaded.
+    /// - [`Client`](EntryError::Client) when the name is not a single valid part of a path.
     pub fn get(&self, name: &str) -> Result<Option<TypedEntry<T>>, EntryError> {
-        self.entries().get(name)
+        let entries = self.entries();
+        let found = entries.get(name);
+        if matches!(found, Err(EntryError::NotLoaded { .. }))
+            && entries.snapshot.state() == CacheState::Ended
+            && let Some(error) = self.cache.last_error()
+        {
+            return Err(error.into());
+        }
+        found
     }
 
     /// All present entries, and their state. Increments only a few reference counts.

@@ -82,7 +82,8 @@ impl<T: Send + Sync + 'static> TypedCache<T> {
                 if_unchanged(client, path, version, set).await
             }
         };
-        let stat = settled(path, stat)?;
+        let is_repeated = expected == ExpectedVersion::Any;
+        let stat = settled(path, stat, is_repeated)?;
         match expected {
             ExpectedVersion::Is(EntryVersion { czxid, .. }) if czxid != stat.czxid => {
                 Err(EntryError::Overwritten { path: path.clone() })
@@ -111,10 +112,8 @@ impl<T: Send + Sync + 'static> TypedCache<T> {
     pub async fn delete(&self, name: &str, version: EntryVersion) -> Result<(), EntryError> {
         let path = &self.entry_path(name)?;
         let delete = |session: &Session, version| session.delete(path, version);
-        settled(
-            path,
-            if_unchanged(&self.client, path, version, delete).await,
-        )
+        let deleted = if_unchanged(&self.client, path, version, delete).await;
+        settled(path, deleted, false)
     }
 }
 
@@ -127,7 +126,13 @@ async fn put_any(client: &CuratorClient, session: &Session, node: &NodeSpec) -> 
     }
     match client.create_with_containers(session, node).await {
         // Another client has created the node.
-        Err(ClientError::NodeExists { .. }) => set().await,
+        Err(ClientError::NodeExists { .. }) => match set().await {
+            // And deleted it.
+            Err(ClientError::NoNode { operation, path }) => {
+                Err(ClientError::KeepsChanging { operation, path })
+            }
+            set => set,
+        },
         created => Ok(created?.stat),
     }
 }
@@ -190,14 +195,22 @@ fn not_repeatable(path: &ZPath, error: ClientError) -> ClientError {
 }
 
 /// The result of a write: `None` is a conflict.
-fn settled<R>(path: &ZPath, written: ClientResult<Option<R>>) -> Result<R, EntryError> {
+fn settled<R>(
+    path: &ZPath,
+    written: ClientResult<Option<R>>,
+    is_repeated: bool,
+) -> Result<R, EntryError> {
     let path = path.clone();
     match written {
         Ok(Some(written)) => Ok(written),
         Ok(None) => Err(EntryError::Conflict { path }),
-        Err(cause) => Err(match cause.outcome() {
-            Outcome::Unknown => EntryError::OutcomeUnknown { path, cause },
-            Outcome::NotApplied => cause.into(),
-        }),
+        // Of a write that is not repeated, any other error is one of the reads before it.
+        Err(cause @ ClientError::Ambiguous { .. }) => {
+            Err(EntryError::OutcomeUnknown { path, cause })
+        }
+        Err(cause) if is_repeated && cause.outcome() == Outcome::Unknown => {
+            Err(EntryError::OutcomeUnknown { path, cause })
+        }
+        Err(cause) => Err(cause.into()),
     }
 }

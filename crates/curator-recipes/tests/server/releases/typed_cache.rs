@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{
-    Acl, AuthId, CreateMode, CuratorClient, Error as ClientError, Outcome, Permission, RetryForever,
+    Acl, AuthId, CreateMode, CuratorClient, Error as ClientError, Outcome, Permission,
+    RetryForever, RetryNTimes,
 };
 use curator_recipes::{
     Changes, CuratorCache, EntryError, EntryEvent, EntryVersion, ExpectedVersion, TypedCache,
@@ -18,8 +19,8 @@ use tracing::Level;
 use crate::releases::cache::create;
 use crate::releases::cost::{counted, spent, stated};
 use crate::support::{
-    FAULTS, Logs, behind_proxy, behind_proxy_with, client as connected, drop_after, owner, path,
-    replace, requests_of, soon, unplug, until,
+    FAULTS, Logs, Row, behind_proxy, behind_proxy_with, client as connected, drop_after, owner,
+    path, replace, requests_of, soon, unplug, until,
 };
 
 /// Numbers as text.
@@ -187,11 +188,66 @@ async fn a_name_with_several_parts_and_an_entry_that_is_not_known_are_errors() {
     let only_b = options.filter(|node| node.name() == "b");
     let filtered = TypedCache::start_with(only_b, number()).unwrap();
     soon(filtered.ready()).await.unwrap();
-    assert!(matches!(
-        filtered.get("a"),
-        Err(EntryError::NotLoaded { .. })
-    ));
+    let error = filtered.get("a").unwrap_err();
+    assert!(matches!(error, EntryError::Excluded { .. }) && !error.is_retryable());
     assert!(filtered.get("b").unwrap().is_none());
+
+    // It will never be loaded.
+    proxy.hold_replies(OpCode::MultiRead);
+    let ended = numbers(&client, &directory);
+    soon(ended.cache().close()).await.unwrap();
+    let error = ended.get("a").unwrap_err();
+    assert!(error.is_closed() && !error.is_retryable(), "{error}");
+    proxy.release_held();
+}
+
+/// Another client creates and deletes the entry all the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unconditional_put_succeeds_although_others_create_and_delete_the_entry() {
+    let (_proxy, client) = impatient().await;
+    let other = connected().await;
+    let directory = path("typed/changing");
+    let typed = numbers(&client, &directory);
+    typed.put("b", &0, ExpectedVersion::Absent).await.unwrap();
+    let node = format!("{directory}/a");
+    let changing = tokio::spawn(async move {
+        loop {
+            // Fails if the other client was first.
+            drop(other.create().for_path(&node, "1").await);
+            drop(other.delete().for_path(&node).await);
+        }
+    });
+    for number in 0..200 {
+        soon(typed.put("a", &number, ExpectedVersion::Any))
+            .await
+            .unwrap();
+    }
+    changing.abort();
+}
+
+/// Without a retry, the call ends with the error of the lost read.
+#[tokio::test]
+async fn a_write_by_version_whose_read_fails_has_changed_nothing() {
+    let never = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
+    let short = Duration::from_millis(500);
+    let (proxy, client) =
+        behind_proxy_with(|builder| builder.operation_timeout(short).retry_policy(never)).await;
+    let directory = path("typed/read-lost");
+    let typed = numbers(&client, &directory);
+    let one = typed.put("a", &1, ExpectedVersion::Absent).await.unwrap();
+    for (name, fault) in FAULTS {
+        let _row = Row::of(name);
+        until(async || client.session().await.is_ok()).await;
+        proxy.reset_counts();
+        fault(&proxy, OpCode::Exists);
+        let error = soon(typed.put("a", &2, one)).await.unwrap_err();
+        assert!(matches!(error, EntryError::Client(_)), "{error}");
+        assert_eq!(error.outcome(), Outcome::NotApplied);
+        assert!(error.is_retryable(), "{error}");
+        assert_eq!(requests_of(&proxy, OpCode::SetData), 0);
+        proxy.disarm();
+    }
+    assert_eq!(caught_up(&typed, "a").await, Some((1, one)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
