@@ -1,11 +1,11 @@
 //! Members start a computation together, and end it together. Curator's `DistributedDoubleBarrier`.
 //!
-//! Each member has a node: that of a read lock, as readers do not exclude each other. The node
-//! `ready` lets in the members whose nodes are older. It is created in a transaction that fails
-//! unless enough members are present, and takes the place of one that a crash has left behind.
+//! Each member has an ephemeral node: that of a read lock, as readers do not exclude each other.
+//! The node `ready` lets in the members whose nodes are older. It is created in a transaction that
+//! fails unless enough members are present, and takes the place of one that a crash has left
+//! behind. Other persistent nodes are no members.
 
-use curator_recipes::client::Error::{Ambiguous, TransactionFailed};
-use curator_recipes::client::{CreateMode::Persistent, CuratorClient};
+use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, Stat};
 use curator_recipes::{CachedNode, CuratorCache, Error, InterProcessReadWriteLock, LockGuard};
 
 /// The error of a lock or of a cache.
@@ -39,10 +39,10 @@ impl Member {
     /// future into `tokio::time::timeout`.
     pub async fn enter(client: &CuratorClient, path: &str, number: usize) -> Result<Self, Failure> {
         let lock = InterProcessReadWriteLock::non_reentrant(client, path)?;
+        let group = (CuratorCache::builder(client, path)?.children_only()).start()?;
         let (client, guard) = (client.clone(), lock.read().acquire().await?);
-        let members = CuratorCache::builder(&client, path)?.children_only();
-        let (group, mark) = (members.start()?, client.resolve(path)?.child("ready")?);
-        let mut changes = group.snapshots();
+        let (mark, mut changes) = (client.resolve(path)?.child("ready")?, group.snapshots());
+        let is_member = |node: &&CachedNode| node.stat().ephemeral_owner != 0;
         loop {
             let nodes = guard.run(group.caught_up()).await??;
             let before = nodes.get(&mark).node().map(|ready| ready.stat().czxid);
@@ -55,19 +55,20 @@ impl Member {
                 });
             }
             let old = before.is_some();
-            let is_round_over = nodes.iter().all(|node| Some(node.stat().czxid) >= before);
-            if is_round_over && nodes.len() >= number + usize::from(old) {
+            let members: Vec<_> = nodes.iter().filter(is_member).collect();
+            let is_round_over = members.iter().all(|node| Some(node.stat().czxid) >= before);
+            if is_round_over && members.len() >= number {
                 let open = guard.transaction();
                 let open = if old { open.delete(&mark, None)? } else { open };
-                let mut open = open.create(&mark, "", Persistent)?;
-                for node in nodes.iter() {
-                    open = open.check(node.path(), None)?;
+                let mut open = open.create(&mark, "", CreateMode::Persistent)?;
+                for member in members {
+                    open = open.check(member.path(), None)?;
                 }
                 match open.commit().await {
                     // A member has left, or another has created `ready`: the nodes change.
-                    Err(Error::Client(TransactionFailed { .. })) => {}
+                    Err(Error::Client(ClientError::TransactionFailed { .. })) => {}
                     // If it was not applied, the nodes do not change.
-                    Err(Error::Client(Ambiguous { .. })) => continue,
+                    Err(Error::Client(ClientError::Ambiguous { .. })) => continue,
                     done => drop(done?),
                 }
             }
@@ -88,8 +89,8 @@ impl Member {
     pub async fn leave(self) -> Result<(), Failure> {
         self.guard.release().await?;
         let mut changes = self.group.snapshots();
-        let is_older = |node: &CachedNode| Some(node.stat().czxid) < self.opened;
-        while self.group.caught_up().await?.iter().any(is_older) {
+        let is_older = |stat: &Stat| stat.ephemeral_owner != 0 && Some(stat.czxid) < self.opened;
+        while (self.group.caught_up().await?.iter()).any(|node| is_older(node.stat())) {
             changes.changed().await?;
         }
         // Fails, because the directory is not empty, if anyone is there who might miss `ready`.

@@ -44,7 +44,8 @@ impl TaskQueue {
         Ok(Self { client, path })
     }
 
-    /// Adds a task, exactly once if this returns `Ok`, even if replies are lost. Returns its node.
+    /// Adds a task, and returns its node. If the reply is lost, it looks for the task, and adds it
+    /// again only if it is not found: either it was not added, or it is done already.
     ///
     /// # Errors
     ///

@@ -45,7 +45,15 @@ pub async fn keep_alive(
             Ok(_) if !exists => exists = true,
             Err(Error::NoNode { .. }) if exists => exists = false,
             Err(error) if !error.is_retryable() => return Err(error),
-            Ok(_) | Err(_) => tokio::time::sleep(ttl / 2).await,
+            // Soon after a failure: the node may have existed for half of its time already.
+            written => {
+                let pause = written.map_or(Duration::from_secs(1), |_| ttl / 2);
+                tokio::select! {
+                    biased;
+                    error = client.closing() => return Err(error),
+                    () = tokio::time::sleep(pause.min(ttl / 2)) => {}
+                }
+            }
         }
     }
 }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use curator_recipes::client::{CuratorClient, Error as ClientError};
+use curator_recipes::client::{CuratorClient, Error as ClientError, RetryNTimes};
 use curator_recipes::{Error, LockLost};
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::support::{
-    DEFAULT_TIMEOUT, FAULTS, Row, adjusted_server, behind_proxy, behind_proxy_with, children,
-    client as connected, connect, path, shared_address, soon, still_waits, until, until_watched,
+    DEFAULT_TIMEOUT, FAULTS, LONG_SESSION, Row, adjusted_server, behind_proxy, behind_proxy_with,
+    builder, children, client as connected, connect, path, shared_address, soon, still_waits,
+    until, until_watched,
 };
 use barrier::DistributedBarrier;
 use double_barrier::{Failure, Member};
@@ -247,6 +248,24 @@ async fn a_ready_that_was_left_behind_lets_nobody_in() {
     both_leave(&client, &path, [entered(first).await, second]).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_persistent_node_of_others_is_no_member() {
+    let path = path("double-barrier-foreign");
+    let client = connected().await;
+    let foreign = format!("{path}/foreign");
+    let create = client.create().creating_parent_containers();
+    create.for_path(&foreign, "").await.unwrap();
+    for _ in 0..2 {
+        let first = entering(&client, &path);
+        assert!(still_waits(&first, &client).await);
+        let second = entered(entering(&client, &path)).await;
+        let leaving = tokio::spawn(second.leave());
+        soon(entered(first).await.leave()).await.unwrap();
+        soon(leaving).await.unwrap().unwrap();
+    }
+    assert_eq!(children(&client, &path).await, ["foreign", "ready"]);
+}
+
 /// The first member opens the barrier, because the second one gets no replies to transactions
 /// meanwhile. It sends one transaction to read the members, and one to open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -369,6 +388,25 @@ async fn a_put_with_a_lost_reply_adds_one_task() {
     }
 }
 
+/// The producer cannot know that its task is done already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_is_done_before_its_lost_put_is_repeated_is_added_again() {
+    let path = path("task-queue-again");
+    let (proxy, client) = behind_proxy().await;
+    let other = connected().await;
+    let (one, two) = (queue(&client, &path).await, queue(&other, &path).await);
+    proxy.hold_replies(OpCode::Create2);
+    let putting = tokio::spawn(async move { one.put("task").await });
+    for _ in 0..2 {
+        let task = soon(two.take()).await.unwrap();
+        assert_eq!(task.data, b"task");
+        soon(task.done()).await.unwrap();
+        proxy.cut();
+        proxy.release_held();
+    }
+    soon(putting).await.unwrap().unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_task_is_done_by_one_of_several_workers() {
     const TASKS: u8 = 12;
@@ -435,6 +473,32 @@ async fn a_node_with_a_time_to_live_stays_and_is_recreated_until_its_process_end
     until(async || touched(0).await).await;
     soon(client.close()).await.unwrap();
     let error = soon(closed).await.unwrap().unwrap_err();
+    assert!(matches!(error, ClientError::Closed), "{error}");
+}
+
+/// Half of the time to live would be too long for both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_with_a_long_time_to_live_is_created_soon_after_an_outage_and_a_close_ends_it() {
+    let address = adjusted_server().await.address();
+    let proxy = FaultProxy::start(address).unwrap();
+    let never = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION)
+        .retry_policy(never)
+        .start()
+        .unwrap();
+    until(async || client.session().await.is_ok()).await;
+    let path = path("ttl-outage");
+    proxy.cut_before_request(OpCode::CreateTtl);
+    let keeping = tokio::spawn({
+        let (client, path) = (client.clone(), path.clone());
+        let ttl = Duration::from_secs(3_600);
+        async move { keep_alive(&client, path, "alive", ttl).await }
+    });
+    let touch = format!("{path}/touch");
+    until(async || matches!(client.check_exists(&touch).await, Ok(Some(_)))).await;
+    proxy.wait_for_faults().await.unwrap();
+    soon(client.close()).await.unwrap();
+    let error = soon(keeping).await.unwrap().unwrap_err();
     assert!(matches!(error, ClientError::Closed), "{error}");
 }
 
