@@ -38,6 +38,14 @@ fn session(client: &CuratorClient) -> i64 {
     client.current_session().unwrap().id()
 }
 
+/// Starts to wait, and returns when the barrier is watched.
+async fn waiting_at(path: &str, client: &CuratorClient) -> JoinHandle<Result<(), ClientError>> {
+    let barrier = DistributedBarrier::new(client, path).unwrap();
+    let waiting = tokio::spawn(async move { barrier.wait().await });
+    until_watched(session(client), path).await;
+    waiting
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_wait_at_a_barrier_until_it_is_removed_or_their_client_closes() {
     let path = path("barrier");
@@ -47,16 +55,10 @@ async fn all_wait_at_a_barrier_until_it_is_removed_or_their_client_closes() {
     for _ in 0..2 {
         soon(barrier.set()).await.unwrap();
     }
-    let wait = async |client: &CuratorClient| {
-        let barrier = DistributedBarrier::new(client, &path).unwrap();
-        let waiting = tokio::spawn(async move { barrier.wait().await });
-        until_watched(session(client), &path).await;
-        waiting
-    };
     let (proxy, reconnecting) = behind_proxy().await;
     let closing = connected().await;
-    let waiting = wait(&reconnecting).await;
-    let closed = wait(&closing).await;
+    let waiting = waiting_at(&path, &reconnecting).await;
+    let closed = waiting_at(&path, &closing).await;
     proxy.cut();
     assert!(still_waits(&closed, &closing).await);
     until_watched(session(&reconnecting), &path).await;
