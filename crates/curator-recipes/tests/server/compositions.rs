@@ -1,7 +1,5 @@
 //! The compositions in `examples/compositions`, with several clients.
 
-#![expect(clippy::async_yields_async, reason = "the task waits for the barrier")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
