@@ -371,7 +371,8 @@ impl ShardAssignment {
         F: Future<Output = std::result::Result<(), E>> + Send + 'static,
         E: Display + Send + 'static,
     {
-        run::run(self, job, shutdown).await
+        // On the heap, because users keep this future beside others.
+        Box::pin(run::run(self, job, shutdown)).await
     }
 
     /// Replaces the list of the shards, for all members. Shards that stay do not move, except where

@@ -254,7 +254,7 @@ impl Run {
             Err(error) => {
                 if self.writing.failed(&error, source::now()) {
                     let path = self.assignment.path();
-                    self.log(&path, &error, "cannot write, and will try again");
+                    self.log(path, &error, "cannot write, and will try again");
                 }
             }
         }
