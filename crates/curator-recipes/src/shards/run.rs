@@ -78,8 +78,7 @@ enum Next {
 #[derive(Default)]
 struct Decoded<T> {
     value: Arc<T>,
-    /// The transaction that wrote the data.
-    zxid: Option<i64>,
+    node: Option<CachedNode>,
 }
 
 impl<T> Decoded<T> {
@@ -89,10 +88,11 @@ impl<T> Decoded<T> {
         node: &CachedNode,
         decode: impl Fn(&[u8]) -> std::result::Result<T, E>,
     ) -> std::result::Result<Arc<T>, E> {
-        let zxid = Some(node.stat().mzxid);
-        if self.zxid != zxid {
+        // Compares the data: restored servers use their transaction ids again.
+        let known = self.node.as_ref().map(CachedNode::data);
+        if known != Some(node.data()) {
             self.value = Arc::new(decode(node.data())?);
-            self.zxid = zxid;
+            self.node = Some(node.clone());
         }
         Ok(Arc::clone(&self.value))
     }
@@ -149,7 +149,7 @@ impl Run {
             }
             Reading::NoList => {
                 // If it was deleted, it is made again as it was.
-                let last = self.list.zxid.is_some().then(|| (*self.list.value).clone());
+                let last = self.list.node.is_some().then(|| (*self.list.value).clone());
                 let names = last.or_else(|| self.assignment.shards.clone());
                 return Ok(names.map_or(Next::Wait(None), Next::List));
             }
@@ -216,18 +216,18 @@ impl Run {
             Lookup::Unknown => return Reading::Unknown,
         };
         let members = self.assignment.members.clone();
-        // Nodes without a weight are not members. Those that this client cannot read keep theirs.
+        // Without a weight that this client can read, a node is a member if the plan has it.
+        let known = |id: &str| plan.members.get(id).map(|member| member.weight);
         let weight = |data: &[u8]| std::str::from_utf8(data).ok()?.parse().ok();
-        let readable = snapshot
-            .children(&members)
-            .filter_map(|node| Some((node.path().name(), weight(node.data())?)));
-        let denied = snapshot
-            .denied(&members)
-            .filter_map(|path| Some((path.name(), plan.members.get(path.name())?.weight)));
-        let present = readable
-            .chain(denied)
-            .map(|(id, weight)| (id.to_owned(), weight))
-            .collect();
+        let readable = snapshot.children(&members).filter_map(|node| {
+            let id = node.path().name();
+            Some((id.to_owned(), weight(node.data()).or_else(|| known(id))?))
+        });
+        let denied = snapshot.denied(&members).filter_map(|path| {
+            let id = path.name();
+            Some((id.to_owned(), known(id)?))
+        });
+        let present = readable.chain(denied).collect();
         Reading::View(View {
             plan,
             version,

@@ -79,7 +79,9 @@ impl Serving {
         if view.version.is_none() {
             return;
         }
-        let mine = view.plan.shards_of(&self.id);
+        // A plan that was written by another program may have any number of shards.
+        let mut mine = view.plan.shards_of(&self.id);
+        mine.retain(|shard| view.shards.contains(shard));
         self.set_duties(|shard| {
             let mut members = view.plan.members.values();
             if mine.contains(shard) {

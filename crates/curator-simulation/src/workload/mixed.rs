@@ -19,9 +19,10 @@ use crate::world::World;
 const PARTS: usize = 3;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
+    // The members of `shards` are all processes, and each is a member once.
     let parts = WORKLOADS
         .iter()
-        .filter(|(name, _)| !["mixed", "cache-without-access"].contains(name))
+        .filter(|(name, _)| !["mixed", "cache-without-access", "shards"].contains(name))
         .map(|(name, make): &(&str, Make)| (*name, make(format!("{root}/{name}"))))
         .collect();
     Arc::new(Mixed { root, parts })

@@ -1,4 +1,4 @@
-//! Attacks on an assignment. Each test prints what it has measured.
+//! An assignment in adverse conditions: members that return late, cold starts, foreign data.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,51 +13,6 @@ const GRACE: Duration = Duration::from_secs(100);
 
 fn servers(members: &Members) -> std::ops::RangeInclusive<usize> {
     1..=members.simulation.connect_string().split(',').count()
-}
-
-/// A whole deployment that is stopped: no member waits for one that is leaving too.
-#[tokio::test(start_paused = true)]
-async fn members_that_stop_at_the_same_time_do_not_wait_for_each_other() {
-    for count in [2, 3, 5] {
-        let members = Members::new();
-        let settings = |builder: ShardAssignmentBuilder| builder.grace_period(GRACE);
-        let mut all = Vec::new();
-        for id in 0..count {
-            all.push(members.start(&format!("m{id}"), settings).await);
-        }
-        until_simulated(async || {
-            members.served.now().len() == count
-                && members.served.counts().iter().sum::<usize>() == 8
-        })
-        .await;
-        sleep(Duration::from_secs(30)).await;
-        let began = Instant::now();
-        let stops = all.into_iter().map(Member::stop);
-        futures_util::future::join_all(stops).await;
-        let took = began.elapsed();
-        eprintln!("{count} members: {took:?}");
-        assert!(took < GRACE, "{count}: {took:?}");
-    }
-}
-
-/// "If several processes have one id, one of them serves its shards, and the others wait."
-#[tokio::test(start_paused = true)]
-async fn a_waiting_process_with_the_same_id_that_stops_moves_nothing() {
-    let members = Members::new();
-    let served = members.served.clone();
-    let _a = members.start("a", |builder| builder).await;
-    let _b = members.start("b", |builder| builder).await;
-    served.until(&[4, 4]).await;
-    sleep(Duration::from_secs(30)).await;
-    let second = members.start("a", |builder| builder).await;
-    sleep(Duration::from_secs(30)).await;
-    let (before, plan) = (served.now(), members.plan());
-    served.gaps();
-    second.stop().await;
-    sleep(Duration::from_secs(60)).await;
-    let gaps = served.gaps();
-    eprintln!("{} interruptions: {gaps:?}", gaps.len());
-    assert_eq!((served.now(), members.plan(), gaps), (before, plan, vec![]));
 }
 
 /// A member returns in time, while the member that would take its shards cannot see it.
@@ -85,11 +40,6 @@ async fn returns_in_time(begin: impl Fn(&Members, &Member), end: impl Fn(&Member
     served.until(&[4, 4]).await;
     drop(b);
     let after = served.now();
-    eprintln!(
-        "{} moved, plan {:?}",
-        moved(&before, &after),
-        members.plan()
-    );
     assert_eq!((after, members.plan()), (before, plan));
 }
 
@@ -140,7 +90,6 @@ async fn the_time_begins_again_if_a_member_returned_while_another_had_no_connect
     a.process.refuse(false);
     until_simulated(async || members.plan() != plan).await;
     let took = vanished.elapsed();
-    eprintln!("taken after {took:?} of {time:?}");
     assert!(took >= time);
 }
 
@@ -160,7 +109,6 @@ async fn a_member_that_crashes_as_it_joins_interrupts_no_shard() {
     b.run.abort();
     sleep(Duration::from_secs(120)).await;
     let gaps: Vec<_> = served.gaps();
-    eprintln!("unserved: {gaps:?}");
     assert!(gaps.is_empty());
 }
 
@@ -211,53 +159,6 @@ async fn members_that_join_at_once_get_their_shards_without_long_gaps() {
     }
 }
 
-/// Nothing is handed over, so nothing is waited for.
-#[tokio::test(start_paused = true)]
-async fn a_member_without_a_list_stops_at_once() {
-    let members = Members::new();
-    let a = members
-        .start_with("a", Shards::Listed, |builder| builder)
-        .await;
-    sleep(Duration::from_secs(10)).await;
-    let began = Instant::now();
-    a.stop().await;
-    let took = began.elapsed();
-    eprintln!("{took:?}");
-    assert!(took < Duration::from_secs(1), "{took:?}");
-}
-
-/// A shutdown that completes before the first connection.
-#[tokio::test(start_paused = true)]
-async fn a_run_that_is_stopped_as_it_begins_leaves_nothing() {
-    for refused in [false, true] {
-        let members = Members::new();
-        let a = members.start("a", |builder| builder).await;
-        members.served.until(&[8]).await;
-        let b = members.start("b", |builder| builder.weight(0)).await;
-        b.stop().await;
-        let process = members.simulation.process("c");
-        let client = crate::support::builder(&members.simulation.connect_string(), members.session);
-        let client = process.run(client.connect()).await.unwrap();
-        if refused {
-            process.refuse(true);
-            process.cut();
-        }
-        let assignment =
-            curator_recipes::ShardAssignment::builder(&client, "/work", "c", Shards::Listed);
-        let assignment = assignment.unwrap().build();
-        let began = Instant::now();
-        let ended = process
-            .run(assignment.run(members.served.job("c"), async {}))
-            .await;
-        eprintln!("refused {refused}: {:?} {ended:?}", began.elapsed());
-        process.refuse(false);
-        sleep(Duration::from_secs(60)).await;
-        assert!(members.simulation.node("/work/agreed/members/c").is_none());
-        assert_eq!(members.served.counts(), [8]);
-        drop(a);
-    }
-}
-
 /// Many members start at once, without a plan.
 #[tokio::test(start_paused = true)]
 async fn a_cold_start_of_many_members() {
@@ -289,26 +190,6 @@ async fn a_cold_start_of_many_members() {
     assert!(took < Duration::from_secs(30));
 }
 
-/// A member that has lost its session, and is stopped before it has a connection again.
-#[tokio::test(start_paused = true)]
-async fn a_run_that_is_stopped_after_its_session_was_lost_ends() {
-    let members = Members::new();
-    let served = members.served.clone();
-    let a = members.start("a", |builder| builder).await;
-    let b = members.start("b", |builder| builder).await;
-    served.until(&[4, 4]).await;
-    b.process.refuse(true);
-    b.process.cut();
-    served.until(&[4]).await;
-    sleep(Duration::from_secs(60)).await;
-    b.stop.send(()).unwrap();
-    let began = Instant::now();
-    let ended = tokio::time::timeout(Duration::from_secs(600), b.run).await;
-    eprintln!("{:?} {ended:?}", began.elapsed());
-    ended.unwrap().unwrap().unwrap();
-    drop(a);
-}
-
 /// The plan moves a shard away and back before the other member has come.
 #[tokio::test(start_paused = true)]
 async fn a_shard_that_moves_away_and_back_is_served_again() {
@@ -331,62 +212,9 @@ async fn a_shard_that_moves_away_and_back_is_served_again() {
             sleep(Duration::from_secs(600)).await;
             assert_eq!(served.counts(), [8]);
             let gaps = served.gaps();
-            eprintln!("{gaps:?}");
             assert!(gaps.len() <= 4);
         }
     }
-}
-
-/// The next member of some shards is stopped before it has come for them.
-#[tokio::test(start_paused = true)]
-async fn members_that_stop_shortly_after_each_other_do_not_wait_for_each_other() {
-    let mut slow = Vec::new();
-    for offset in 0..60 {
-        let members = Members::new();
-        let settings = |builder: ShardAssignmentBuilder| builder.grace_period(GRACE);
-        let a = members.start("a", settings).await;
-        let b = members.start("b", settings).await;
-        members.served.until(&[4, 4]).await;
-        sleep(Duration::from_secs(30)).await;
-        let began = Instant::now();
-        let later = async {
-            sleep(Duration::from_millis(offset)).await;
-            b.stop().await;
-        };
-        futures_util::future::join(a.stop(), later).await;
-        let took = began.elapsed();
-        if took > Duration::from_secs(2) {
-            slow.push((offset, took));
-        }
-    }
-    eprintln!("slow: {slow:?}");
-    assert!(slow.is_empty());
-}
-
-/// A member joins, and is stopped at once.
-#[tokio::test(start_paused = true)]
-async fn a_member_that_is_stopped_as_it_joins_interrupts_no_shard_for_long() {
-    let mut slow = Vec::new();
-    for offset in 0..60 {
-        let members = Members::new();
-        let settings = |builder: ShardAssignmentBuilder| builder.grace_period(GRACE);
-        let a = members.start("a", settings).await;
-        members.served.until(&[8]).await;
-        members.served.gaps();
-        let b = members.start("b", settings).await;
-        sleep(Duration::from_millis(offset)).await;
-        b.stop().await;
-        sleep(Duration::from_secs(600)).await;
-        members.served.until(&[8]).await;
-        let gaps = members.served.gaps();
-        let longest = gaps.iter().map(|(_, gap)| *gap).max().unwrap_or_default();
-        if longest > Duration::from_millis(40) {
-            slow.push((offset, gaps.len(), longest));
-        }
-        drop(a);
-    }
-    eprintln!("slow: {slow:?}");
-    assert!(slow.is_empty());
 }
 
 /// The shards stay where they are when the plan's node is deleted.
@@ -407,7 +235,6 @@ async fn a_deleted_plan_is_made_again_without_moves() {
         .unwrap();
     sleep(Duration::from_secs(60)).await;
     let moves = moved(&before, &served.now());
-    eprintln!("{moves} moved");
     assert_eq!(moves, 0);
 }
 
@@ -426,7 +253,6 @@ async fn a_deleted_list_is_made_again_as_it_was() {
         .await
         .unwrap();
     sleep(Duration::from_secs(60)).await;
-    eprintln!("{:?}", served.counts());
     assert_eq!(served.counts(), [10]);
 }
 
@@ -455,7 +281,6 @@ async fn a_plan_that_others_write_is_mended() {
             .unwrap();
         sleep(Duration::from_secs(60)).await;
         served.until(&[8]).await;
-        eprintln!("{} requests, {:?}", a.requests(), members.plan());
         let foreign = members.simulation.nodes().into_keys();
         let foreign = foreign
             .filter(|path| path.starts_with("/work/locks/") && path.contains("-lock-"))
@@ -527,44 +352,10 @@ async fn a_run_is_polled_by_another_executor() {
     client.close().await.unwrap();
 }
 
-/// "Closing the client ends the run without an error", and a run can be dropped at any await.
-#[tokio::test(start_paused = true)]
-async fn a_client_that_closes_while_the_run_leaves() {
-    let mut errors = Vec::new();
-    for is_drop in [false, true] {
-        for offset in 0..40 {
-            let members = Members::new();
-            let a = members.start("a", |builder| builder).await;
-            let b = members.start("b", |builder| builder).await;
-            members.served.until(&[4, 4]).await;
-            b.stop.send(()).unwrap();
-            sleep(Duration::from_millis(offset)).await;
-            if is_drop {
-                b.run.abort();
-            } else {
-                b.process.run(b.client.close()).await.unwrap();
-                if let Err(error) = b.run.await.unwrap() {
-                    errors.push((offset, error.to_string()));
-                }
-            }
-            members.served.until(&[8]).await;
-            until_simulated(async || {
-                !members.simulation.nodes().into_iter().any(|(path, node)| {
-                    path.ends_with("/members/b") || (path.contains("-lock-") && node.data == b"b")
-                })
-            })
-            .await;
-            drop(a);
-        }
-    }
-    eprintln!("errors: {errors:?}");
-    assert!(errors.is_empty());
-}
-
 /// Two programs with other lists start at once: one is refused, the other one serves.
 #[tokio::test(start_paused = true)]
 async fn programs_with_other_lists_start_at_once() {
-    for offset in 0..30 {
+    for offset in (0..30).step_by(3) {
         let members = Members::new();
         let (a, b) = futures_util::future::join(
             members.start_with("a", Shards::Count(8), |builder| builder),
@@ -603,73 +394,7 @@ async fn restored_servers_have_the_plan_of_the_members_again() {
         sleep(Duration::from_secs(30)).await;
         members.simulation.restore_older(Duration::from_secs(ago));
         sleep(Duration::from_secs(120)).await;
-        eprintln!("{ago}: {:?} {:?}", members.served.counts(), members.plan());
         members.served.until(&[4, 4]).await;
         drop((a, b));
     }
-}
-
-/// A member whose jobs fail is in a pause when it is stopped: another member already serves.
-#[tokio::test(start_paused = true)]
-async fn a_member_whose_jobs_pause_stops_when_another_serves() {
-    for panics in [0, 1, 2] {
-        let members = Members::new();
-        let served = members.served.clone();
-        let a = members.start("a", |builder| builder.weight(0)).await;
-        let process = members.simulation.process("b");
-        let client = crate::support::builder(&members.simulation.connect_string(), members.session);
-        let client = process.run(client.connect()).await.unwrap();
-        let other =
-            curator_recipes::ShardAssignment::builder(&client, "/work", "b", Shards::Listed);
-        let other = other.unwrap().grace_period(GRACE).build();
-        let (stop, stop_rx) = tokio::sync::oneshot::channel::<()>();
-        let job = move |_: String, _| {
-            assert!(panics != 1, "in the call, on purpose");
-            async move {
-                assert!(panics != 2, "in the future, on purpose");
-                Err::<(), _>(std::io::Error::other("on purpose"))
-            }
-        };
-        let run = other.run(job, stop_rx);
-        let running = process.clone();
-        let run = tokio::spawn(async move { running.run(run).await });
-        sleep(Duration::from_secs(300)).await;
-        let began = Instant::now();
-        stop.send(()).unwrap();
-        // With weight 0, `a` takes nothing; this one does.
-        let c = members.start("c", |builder| builder).await;
-        served.until(&[8]).await;
-        eprintln!("{panics}: others serve after {:?}", began.elapsed());
-        run.await.unwrap().unwrap();
-        let took = began.elapsed();
-        eprintln!("{panics}: stopped after {took:?}");
-        assert!(took < GRACE / 2, "{took:?}");
-        drop((a, c));
-    }
-}
-
-/// The same with the member that takes over there from the start.
-#[tokio::test(start_paused = true)]
-async fn a_member_whose_jobs_pause_hands_over() {
-    let members = Members::new();
-    let served = members.served.clone();
-    let _a = members.start("a", |builder| builder).await;
-    let process = members.simulation.process("b");
-    let client = crate::support::builder(&members.simulation.connect_string(), members.session);
-    let client = process.run(client.connect()).await.unwrap();
-    let other = curator_recipes::ShardAssignment::builder(&client, "/work", "b", Shards::Listed);
-    let other = other.unwrap().grace_period(GRACE).build();
-    let (stop, stop_rx) = tokio::sync::oneshot::channel::<()>();
-    let job = move |_: String, _| async move { Err::<(), _>(std::io::Error::other("on purpose")) };
-    let run = other.run(job, stop_rx);
-    let running = process.clone();
-    let run = tokio::spawn(async move { running.run(run).await });
-    served.until(&[4]).await;
-    sleep(Duration::from_secs(300)).await;
-    let began = Instant::now();
-    stop.send(()).unwrap();
-    run.await.unwrap().unwrap();
-    let took = began.elapsed();
-    eprintln!("stopped after {took:?}, served {:?}", served.counts());
-    assert!(took < GRACE / 2, "{took:?}");
 }

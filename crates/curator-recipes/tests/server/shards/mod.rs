@@ -2,6 +2,7 @@
 
 mod attacks;
 mod costs;
+mod ends;
 mod faults;
 mod hand_over;
 mod members;
