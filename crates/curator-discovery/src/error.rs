@@ -1,6 +1,6 @@
 //! Errors of service discovery.
 
-use curator_recipes::client::{Error as ClientError, InvalidPath, Outcome, Stat, ZPath};
+use curator_recipes::client::{Error as ClientError, Stat, ZPath, error_of_parts};
 use curator_recipes::{CacheError, PersistentNodeError};
 use serde_json::error::Category;
 
@@ -119,6 +119,7 @@ pub enum InvalidInstance {
 }
 
 debug_as_text!(DiscoveryError, UnreadableInstance, InvalidInstance);
+error_of_parts!(DiscoveryError: Client, Node, Cache);
 
 impl InvalidInstance {
     pub(crate) fn not_an_object(error: &serde_json::Error) -> Self {
@@ -167,46 +168,5 @@ fn reason(error: &serde_json::Error, expected: &str) -> String {
             error.column()
         ),
         _ => error.to_string(),
-    }
-}
-
-impl DiscoveryError {
-    /// Whether the same call can succeed later.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        match self {
-            Self::Client(error) => error.is_retryable(),
-            Self::Node(error) => error.is_retryable(),
-            Self::Cache(error) => error.is_retryable(),
-            _ => false,
-        }
-    }
-
-    /// Whether the error occurred because this program closed the client, the registration or the
-    /// cache.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        match self {
-            Self::Client(error) => error.is_closed(),
-            Self::Node(error) => error.is_closed(),
-            Self::Cache(error) => error.is_closed(),
-            _ => false,
-        }
-    }
-
-    /// Whether the call may have been applied.
-    #[must_use]
-    pub fn outcome(&self) -> Outcome {
-        match self {
-            Self::Client(error) => error.outcome(),
-            Self::Node(error) => error.outcome(),
-            _ => Outcome::NotApplied,
-        }
-    }
-}
-
-impl From<InvalidPath> for DiscoveryError {
-    fn from(error: InvalidPath) -> Self {
-        Self::Client(error.into())
     }
 }

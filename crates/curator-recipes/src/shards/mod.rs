@@ -7,18 +7,21 @@ mod serving;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
+use std::iter::empty;
+use std::sync::Arc;
 use std::time::Duration;
 
 use curator_client::{
-    CuratorClient, Error as ClientError, InvalidPath, NodePath, Outcome, ZPath, debug_as_text,
-    debug_line,
+    CreateMode, CuratorClient, Error as ClientError, NodePath, ZPath, debug_as_text, debug_line,
+    error_of_parts,
 };
+use futures_util::TryFutureExt as _;
 
 use self::plan::{Names, Plan};
+use self::run::Run;
+use self::serving::RunningJob;
 use crate::cache::CacheError;
-use crate::error::Error;
 use crate::leader::{LeaderSelector, Leadership};
-use crate::lock::Participant;
 use crate::persistent::PersistentNodeError;
 
 type Result<T> = std::result::Result<T, ShardAssignmentError>;
@@ -121,39 +124,31 @@ pub enum Shards {
 impl Shards {
     /// The names; `None` for the node's.
     fn names(self) -> Result<Option<Names>> {
-        let names: Names = match self {
-            Self::Count(count) => (0..count.min(MOST_SHARDS + 1))
-                .map(|n| n.to_string())
-                .collect(),
-            Self::Names(names) => names,
-            Self::Listed => return Ok(None),
-        };
-        if !(1..=MOST_SHARDS).contains(&names.len()) {
-            return Err(invalid("number of shards", names.len(), "1 to 10000"));
+        match self {
+            Self::Count(count) => {
+                let count = count.min(MOST_SHARDS + 1);
+                valid((0..count).map(|shard| shard.to_string()).collect()).map(Some)
+            }
+            Self::Names(names) => valid(names).map(Some),
+            Self::Listed => Ok(None),
         }
-        for name in &names {
-            ZPath::root().child(name)?;
-        }
-        let bytes: usize = names.iter().map(String::len).sum();
-        if bytes > MOST_BYTES {
-            return Err(invalid(
-                "size of the names of shards",
-                bytes,
-                "at most 500000 bytes",
-            ));
-        }
-        Ok(Some(names))
     }
 }
 
-fn invalid(option: &'static str, value: usize, expected: &'static str) -> ShardAssignmentError {
-    let value = value.to_string();
-    ClientError::InvalidOption {
-        option,
-        value,
-        expected,
+/// Returns the names if they can be those of an assignment.
+fn valid(names: Names) -> Result<Names> {
+    for name in &names {
+        ZPath::root().child(name)?;
     }
-    .into()
+    let bytes: usize = names.iter().map(String::len).sum();
+    if names.is_empty() || names.len() > MOST_SHARDS || bytes > MOST_BYTES {
+        return Err(ShardAssignmentError::Client(ClientError::InvalidOption {
+            option: "number and size of shards",
+            value: format!("{} names of {bytes} bytes", names.len()),
+            expected: "1 to 10000 names of at most 500000 bytes",
+        }));
+    }
+    Ok(names)
 }
 
 /// What happens to the shards of a member whose run shuts down.
@@ -193,9 +188,11 @@ impl ShardAssignmentBuilder {
         self
     }
 
-    /// Sets how long a job may continue after it was asked to end, before it is dropped; and how
-    /// long the jobs of a member that shuts down continue before that, if the next members do not
-    /// come for their shards. Defaults to 10 s. If it is zero, the jobs are dropped immediately.
+    /// Sets how long a job may continue after it was asked to end, before it is dropped. Defaults to
+    /// 10 s. If it is zero, the jobs are dropped immediately.
+    ///
+    /// Before that, the jobs of a member that shuts down continue until the next members come for
+    /// their shards: for at most this time, or the client's close timeout if that is longer.
     pub fn grace_period(mut self, time: Duration) -> Self {
         self.assignment.grace_period = time;
         self
@@ -219,7 +216,7 @@ impl ShardAssignmentBuilder {
 #[non_exhaustive]
 pub enum ShardAssignmentError {
     /// The node lists other shards than this program. To change the shards, call
-    /// [`set_shards`](ShardAssignment::set_shards); to use those of the node, whatever they are,
+    /// [`edit_shards`](ShardAssignment::edit_shards); to use those of the node, whatever they are,
     /// build with [`Shards::Listed`].
     #[error("{path} lists {found} shards, which are not the {expected} shards of this program")]
     OtherShards {
@@ -247,56 +244,11 @@ pub enum ShardAssignmentError {
     /// At the end of the run: the deletion of the member's node is refused, or not confirmed.
     #[error(transparent)]
     Member(#[from] PersistentNodeError),
-    /// The election of a shard cannot be read.
-    #[error(transparent)]
-    Election(#[from] Error),
 }
 
 debug_as_text!(ShardAssignmentError);
 
-impl From<InvalidPath> for ShardAssignmentError {
-    fn from(error: InvalidPath) -> Self {
-        ClientError::from(error).into()
-    }
-}
-
-impl ShardAssignmentError {
-    /// Whether the call can succeed if repeated unchanged.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        match self {
-            Self::OtherShards { .. } | Self::UnusableNode { .. } => false,
-            Self::Client(error) => error.is_retryable(),
-            Self::Cache(error) => error.is_retryable(),
-            Self::Member(error) => error.is_retryable(),
-            Self::Election(error) => error.is_retryable(),
-        }
-    }
-
-    /// Whether the cause is that this program has closed the client.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        match self {
-            Self::OtherShards { .. } | Self::UnusableNode { .. } => false,
-            Self::Client(error) => error.is_closed(),
-            Self::Cache(error) => error.is_closed(),
-            Self::Member(error) => error.is_closed(),
-            Self::Election(error) => error.is_closed(),
-        }
-    }
-
-    /// Whether the call may have changed something on the servers.
-    #[must_use]
-    pub fn outcome(&self) -> Outcome {
-        match self {
-            Self::OtherShards { .. } | Self::UnusableNode { .. } => Outcome::NotApplied,
-            Self::Client(error) => error.outcome(),
-            Self::Cache(error) => error.outcome(),
-            Self::Member(error) => error.outcome(),
-            Self::Election(error) => error.outcome(),
-        }
-    }
-}
+error_of_parts!(ShardAssignmentError: Client, Cache, Member);
 
 impl ShardAssignment {
     /// Configures the member `id` of the assignment at `path`.
@@ -371,31 +323,13 @@ impl ShardAssignment {
         F: Future<Output = std::result::Result<(), E>> + Send + 'static,
         E: Display + Send + 'static,
     {
-        // On the heap, because users keep this future beside others.
-        Box::pin(run::run(self, job, shutdown)).await
-    }
-
-    /// Replaces the list of the shards, for all members. Shards that stay do not move, except where
-    /// the balance needs it. [`Shards::Listed`] changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// When a name is invalid, the number of shards is not 1 to 10,000, or the client's retry
-    /// policy permits no more retries.
-    ///
-    /// # Cancel safety
-    ///
-    /// The list may be replaced although the future was dropped.
-    pub async fn set_shards(&self, shards: Shards) -> Result<()> {
-        let Some(names) = shards.names()? else {
-            return Ok(());
+        let job = move |shard: String, lease: Leadership| -> RunningJob {
+            let running = job(shard, lease);
+            Box::pin(running.map_err(|error| Box::new(error) as Box<dyn Display + Send>))
         };
-        let create = self.client.create().creating_parent_containers();
-        create
-            .or_set_data()
-            .for_path(self.list_path(), list(&names))
-            .await?;
-        Ok(())
+        let run = Run::start(self, Arc::new(job))?;
+        // On the heap, because users keep this future beside others.
+        Box::pin(run.until(shutdown)).await
     }
 
     /// Changes the list of the shards, for all members: adds or removes names. `edit` gets the names
@@ -404,69 +338,28 @@ impl ShardAssignment {
     ///
     /// # Errors
     ///
-    /// Those of [`set_shards`](Self::set_shards);
-    /// [`UnusableNode`](ShardAssignmentError::UnusableNode) if the node has no valid names; an
-    /// [`Ambiguous`](ClientError::Ambiguous) error of the client if a reply is lost: then call this
-    /// again.
+    /// When a name is invalid, or the number of shards is not 1 to 10,000;
+    /// [`UnusableNode`](ShardAssignmentError::UnusableNode) if the node has no valid names;
+    /// [`Ambiguous`](ClientError::Ambiguous) if a reply is lost: then call this again; when the
+    /// client's retry policy permits no more retries.
     ///
     /// # Cancel safety
     ///
     /// The list may be changed although the future was dropped.
     pub async fn edit_shards(&self, mut edit: impl FnMut(&mut BTreeSet<String>)) -> Result<()> {
-        let path = self.list_path();
         loop {
-            let (mut names, version) = match self.client.get_data(path).await {
-                Ok((data, stat)) => {
-                    let names = names(&data).map_err(|why| ShardAssignmentError::UnusableNode {
-                        path: path.clone(),
-                        why,
-                    })?;
-                    (names, Some(stat.version))
-                }
-                Err(ClientError::NoNode { .. }) => (Names::new(), None),
-                Err(error) => return Err(error.into()),
-            };
+            let (mut names, version) = self.read(&self.list, names).await?;
             edit(&mut names);
-            let names = Shards::Names(names).names()?.unwrap_or_default();
-            let written = match version {
-                Some(_) => {
-                    let set = self.client.set_data(path, list(&names), version);
-                    set.await.map(drop)
-                }
-                None => {
-                    let create = self.client.create().creating_parent_containers();
-                    create.for_path(path, list(&names)).await.map(drop)
-                }
-            };
-            match written {
-                Err(
-                    ClientError::BadVersion { .. }
-                    | ClientError::NodeExists { .. }
-                    | ClientError::NoNode { .. },
-                ) => {}
-                written => return Ok(written?),
+            let data = list(&valid(names)?);
+            if self.write(&self.list, data, version, empty()).await? {
+                return Ok(());
             }
         }
     }
 
-    /// Reads which member serves a shard now: the shard's leader. `None` if nobody does. To follow
-    /// the changes, use [`LeaderObserver::observe_selector`](crate::LeaderObserver::observe_selector)
-    /// with the [path](Self::shard_path) of the shard.
-    ///
-    /// # Errors
-    ///
-    /// When the name is invalid, or the client's retry policy permits no more retries.
-    ///
-    /// # Cancel safety
-    ///
-    /// Only reads: nothing is lost when the future is dropped.
-    pub async fn leader(&self, shard: &str) -> Result<Option<Participant>> {
-        Ok(self.selector(shard)?.leader().await?)
-    }
-
-    /// Reads the plan with one request: the shards of each member, by id. A member of the plan may
-    /// not serve its shards yet, or may have vanished; [`leader`](Self::leader) reads who serves a
-    /// shard. Empty if there is no plan yet.
+    /// Reads the plan with one request: the shards of each member, by id. Empty if there is no plan
+    /// yet. A member of the plan may not serve its shards yet, or may have vanished: who serves a
+    /// shard is the leader at its [path](Self::shard_path).
     ///
     /// # Errors
     ///
@@ -476,26 +369,57 @@ impl ShardAssignment {
     ///
     /// Only reads: nothing is lost when the future is dropped.
     pub async fn plan(&self) -> Result<BTreeMap<String, BTreeSet<String>>> {
-        let plan = match self.client.get_data(&self.plan).await {
-            Ok((data, _)) => Plan::decode(&data),
-            Err(ClientError::NoNode { .. }) => Ok(Plan::default()),
-            Err(error) => return Err(error.into()),
-        };
-        let plan = plan.map_err(|why| ShardAssignmentError::UnusableNode {
-            path: self.plan.clone(),
-            why,
-        })?;
+        let (plan, _) = self.read(&self.plan, Plan::decode).await?;
         let members = plan.members.into_iter();
         Ok(members.map(|(id, member)| (id, member.shards)).collect())
     }
 
-    /// The participant in a shard's election.
-    fn selector(&self, shard: &str) -> Result<LeaderSelector> {
-        let builder = LeaderSelector::builder(&self.client, self.shard_path(shard)?)?;
-        Ok(builder.id(&self.id).grace_period(self.grace_period).build())
+    /// Reads a node: its data and its version; the default and `None` if there is no such node.
+    async fn read<T: Default>(&self, path: &ZPath, decode: Decode<T>) -> Result<(T, Option<i32>)> {
+        match self.client.get_data(path).await {
+            Ok((data, stat)) => Ok((decoded(path, &data, decode)?, Some(stat.version))),
+            Err(ClientError::NoNode { .. }) => Ok((T::default(), None)),
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// The path of a shard's election, whose leader serves the shard.
+    /// Sets the data of a node that has this version, if the `absent` nodes do not exist; if the
+    /// version is `None`, creates the node. Returns `false` if another client was faster.
+    async fn write(
+        &self,
+        path: &ZPath,
+        data: String,
+        version: Option<i32>,
+        absent: impl Iterator<Item = ZPath>,
+    ) -> Result<bool> {
+        let written = if version.is_some() {
+            let mut transaction = self.client.transaction().set_data(path, data, version)?;
+            for node in absent {
+                // Fails if the node exists.
+                transaction = transaction.create(&node, "", CreateMode::Persistent)?;
+                transaction = transaction.delete(node, None)?;
+            }
+            transaction.commit().await.map(drop)
+        } else {
+            let create = self.client.create().creating_parent_containers();
+            create.for_path(path, data).await.map(drop)
+        };
+        match written {
+            Err(error) if is_conflict(&error) => Ok(false),
+            written => Ok(written.map(|()| true)?),
+        }
+    }
+
+    /// The participant in a shard's election; `None` if the name is not valid.
+    fn selector(&self, shard: &str) -> Option<LeaderSelector> {
+        let path = self.shard_path(shard).ok()?;
+        let builder = LeaderSelector::builder(&self.client, path).ok()?;
+        Some(builder.id(&self.id).grace_period(self.grace_period).build())
+    }
+
+    /// The path of a shard's election, whose leader serves the shard: see
+    /// [`LeaderSelector::leader`] and
+    /// [`LeaderObserver::observe_selector`](crate::LeaderObserver::observe_selector).
     ///
     /// # Errors
     ///
@@ -505,8 +429,7 @@ impl ShardAssignment {
     }
 
     /// The node that lists the names of the shards, one on each line.
-    /// [`edit_shards`](Self::edit_shards) and [`set_shards`](Self::set_shards) write it, but so can
-    /// any other program.
+    /// [`edit_shards`](Self::edit_shards) writes it, but so can any other program.
     #[must_use]
     pub fn list_path(&self) -> &ZPath {
         &self.list
@@ -534,7 +457,24 @@ fn list(names: &Names) -> String {
 fn names(data: &[u8]) -> std::result::Result<Names, &'static str> {
     let text = std::str::from_utf8(data).map_err(|_| "it is not UTF-8")?;
     let names = text.lines().filter(|line| !line.is_empty());
-    let names = Shards::Names(names.map(str::to_owned).collect()).names();
-    let names = names.map_err(|_| "it does not list 1 to 10,000 valid names, one on each line")?;
-    Ok(names.unwrap_or_default())
+    valid(names.map(str::to_owned).collect())
+        .map_err(|_| "it does not list 1 to 10,000 valid names, one on each line")
+}
+
+fn is_conflict(error: &ClientError) -> bool {
+    match error {
+        ClientError::TransactionFailed { cause, .. } => is_conflict(cause),
+        ClientError::BadVersion { .. } | ClientError::NodeExists { .. } => true,
+        other => matches!(other, ClientError::NoNode { .. }),
+    }
+}
+
+/// Reads the data of a node; the error is what is wrong, without the data.
+type Decode<T> = fn(&[u8]) -> std::result::Result<T, &'static str>;
+
+fn decoded<T>(path: &ZPath, data: &[u8], decode: Decode<T>) -> Result<T> {
+    decode(data).map_err(|why| ShardAssignmentError::UnusableNode {
+        path: path.clone(),
+        why,
+    })
 }

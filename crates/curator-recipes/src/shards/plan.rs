@@ -1,7 +1,8 @@
 //! The plan: which member serves which shard. Does no I/O.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::num::NonZero;
 
 /// The names of shards.
 pub(super) type Names = BTreeSet<String>;
@@ -56,16 +57,13 @@ impl Plan {
     /// A header, and a line for each member: its id, its weight and its shards, with tabs between
     /// them. Names of nodes contain no control characters.
     pub(super) fn encode(&self) -> String {
-        let mut text = format!("{HEADER}\n");
-        for (id, Member { weight, shards }) in &self.members {
-            let _ = write!(text, "{id}\t{weight}");
-            for shard in shards {
-                text.push('\t');
-                text.push_str(shard);
-            }
-            text.push('\n');
-        }
-        text
+        let lines = self.members.iter().map(|(id, member)| {
+            let shards = member.shards.iter().map(|shard| format!("\t{shard}"));
+            format!("{id}\t{}{}\n", member.weight, shards.collect::<String>())
+        });
+        std::iter::once(format!("{HEADER}\n"))
+            .chain(lines)
+            .collect()
     }
 
     /// The shards of a member.
@@ -90,32 +88,27 @@ impl Plan {
         present: &BTreeMap<String, u32>,
         reserved: impl Fn(&str) -> bool,
     ) -> Self {
-        let mut next = Self::default();
-        for (id, member) in &self.members {
-            let weight = match present.get(id) {
-                Some(weight) => *weight,
-                None if reserved(id) => member.weight,
-                None => continue,
-            };
-            let shards = member.shards.intersection(shards).cloned().collect();
-            next.members.insert(id.clone(), Member { weight, shards });
-        }
-        for (id, weight) in present {
-            let added = next.members.entry(id.clone()).or_default();
-            added.weight = *weight;
-        }
+        let absent = self.members.iter().map(|(id, member)| (id, member.weight));
+        let absent = absent.filter(|(id, _)| !present.contains_key(*id) && reserved(id));
+        let members = present.iter().map(|(id, weight)| (id, *weight));
+        let kept = members.chain(absent).map(|(id, weight)| {
+            let mut kept = self.shards_of(id);
+            kept.retain(|shard| shards.contains(shard));
+            let shards = kept;
+            (id.clone(), Member { weight, shards })
+        });
+        let mut next = Self {
+            members: kept.collect(),
+        };
         let quotas = next.quotas(shards.len(), present);
         for (id, quota) in &quotas {
-            let kept = &mut next.members.entry(id.clone()).or_default().shards;
-            if kept.len() > *quota {
-                *kept = in_order(kept.iter()).take(*quota).cloned().collect();
+            let shards = &mut next.members.entry(id.clone()).or_default().shards;
+            if shards.len() > *quota {
+                *shards = in_order(&*shards).into_iter().take(*quota).collect();
             }
         }
         let planned: BTreeSet<_> = next.members.values().flat_map(|m| &m.shards).collect();
-        let free: Vec<_> = in_order(shards.iter().filter(|shard| !planned.contains(shard)))
-            .cloned()
-            .collect();
-        let mut free = free.into_iter();
+        let mut free = in_order(shards.iter().filter(|s| !planned.contains(s))).into_iter();
         for (id, quota) in &quotas {
             let shards = &mut next.members.entry(id.clone()).or_default().shards;
             shards.extend(free.by_ref().take(quota - shards.len()));
@@ -126,47 +119,41 @@ impl Plan {
     /// How many shards each present member gets. Their sum is the number of shards without those of
     /// absent members, if any weight is above zero.
     fn quotas(&self, shards: usize, present: &BTreeMap<String, u32>) -> BTreeMap<String, usize> {
-        let of_absent: usize = self
-            .members
-            .iter()
-            .filter(|(id, _)| !present.contains_key(*id))
-            .map(|(_, member)| member.shards.len())
-            .sum();
-        let shards = shards - of_absent;
+        let has = |id: &String| self.members.get(id).map_or(0, |member| member.shards.len());
+        let absent = self.members.keys().filter(|id| !present.contains_key(*id));
+        let shards = shards - absent.map(has).sum::<usize>();
         let weights: u128 = present.values().map(|weight| u128::from(*weight)).sum();
-        if weights == 0 {
-            let kept = |id: &String| self.shards_of(id).len();
-            return present.keys().map(|id| (id.clone(), kept(id))).collect();
-        }
-        let mut quotas = BTreeMap::new();
-        let mut fractions = Vec::new();
+        let Some(weights) = NonZero::new(weights) else {
+            return present.keys().map(|id| (id.clone(), has(id))).collect();
+        };
         let mut left = shards;
+        let mut fractions = Vec::new();
+        let mut quotas = BTreeMap::new();
         for (id, weight) in present {
             let exact = shards as u128 * u128::from(*weight);
             // At most the number of shards.
             let quota = (exact / weights) as usize;
             left -= quota;
-            // A member that already has one more keeps it; then the greatest fraction comes first.
-            let has_more = self.members.get(id).is_some_and(|m| m.shards.len() > quota);
+            quotas.insert(id.clone(), quota);
             let fraction = exact % weights;
             if fraction > 0 {
-                fractions.push((!has_more, u128::MAX - fraction, id.clone()));
+                // A member that already has one more keeps it; then the greatest fraction comes first.
+                fractions.push((has(id) <= quota, Reverse(fraction), id));
             }
-            quotas.insert(id.clone(), quota);
         }
         fractions.sort();
         for (_, _, id) in fractions.into_iter().take(left) {
-            *quotas.entry(id).or_default() += 1;
+            *quotas.entry(id.clone()).or_default() += 1;
         }
         quotas
     }
 }
 
 /// Orders shards by a hash of their names, so that each member's shards are spread over the names.
-fn in_order<'a>(shards: impl Iterator<Item = &'a String>) -> impl Iterator<Item = &'a String> {
-    let mut ordered: Vec<_> = shards.map(|shard| (fnv_1a(shard), shard)).collect();
-    ordered.sort();
-    ordered.into_iter().map(|(_, shard)| shard)
+fn in_order<'a>(shards: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    let mut ordered: Vec<_> = shards.into_iter().cloned().collect();
+    ordered.sort_by_cached_key(|shard| (fnv_1a(shard), shard.clone()));
+    ordered
 }
 
 /// The 64-bit FNV-1a hash. It is the same in all processes, which the standard library's is not.

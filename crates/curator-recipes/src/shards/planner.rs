@@ -1,36 +1,26 @@
 //! Decides when a member writes the next plan. Does no I/O, and reads no clock.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::plan::{Names, Plan};
 
-/// How long a member waits for each one before it in the order in which members write.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a member waits for each one before it, in the order of their ids, to write a plan.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a member has read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct View {
-    /// Empty if there is no plan.
-    pub(super) plan: Arc<Plan>,
+    /// The names of the shards; the last ones while no node lists them.
+    pub(super) shards: Names,
+    /// Whether a node lists the shards.
+    pub(super) is_listed: bool,
+    /// The plan; the last one while there is none.
+    pub(super) plan: Plan,
     /// The version of the plan's node; `None` if there is no plan.
     pub(super) version: Option<i32>,
-    pub(super) shards: Arc<Names>,
     /// The weights of the members that are present.
     pub(super) present: BTreeMap<String, u32>,
-}
-
-impl View {
-    /// The place of a member in the order in which members write: first those that the plan does
-    /// not have. `None` if the member is absent.
-    fn place(&self, id: &str) -> Option<u32> {
-        self.present.get(id)?;
-        let order = |id: &str| (self.plan.members.contains_key(id), id.to_owned());
-        let own = order(id);
-        let before = self.present.keys().filter(|other| order(other) < own);
-        u32::try_from(before.count()).ok()
-    }
 }
 
 /// What a member does next.
@@ -48,12 +38,10 @@ pub(super) struct Planner {
     id: String,
     /// How long an absent member keeps its shards.
     reserve_for: Duration,
-    /// Since when the members of the plan that are absent have been so.
-    absent_since: BTreeMap<String, Instant>,
+    /// Until when the members of the plan that are absent keep their shards; `None` for ever.
+    reserved: BTreeMap<String, Option<Instant>>,
     /// Since when the plan has been out of date.
     outdated_since: Option<Instant>,
-    /// The version of the plan at this member's last attempt to replace it, and when that was.
-    attempted: Option<(Option<i32>, Instant)>,
 }
 
 impl Planner {
@@ -61,55 +49,43 @@ impl Planner {
         Self {
             id,
             reserve_for,
-            absent_since: BTreeMap::new(),
+            reserved: BTreeMap::new(),
             outdated_since: None,
-            attempted: None,
         }
     }
 
     /// Records that changes may be missed: the times of absent members begin again.
     pub(super) fn lose_sight(&mut self) {
-        self.absent_since.clear();
+        self.reserved.clear();
     }
 
     pub(super) fn step(&mut self, view: &View, now: Instant) -> Step {
         let plan = &view.plan;
-        self.absent_since
-            .retain(|id, _| plan.members.contains_key(id) && !view.present.contains_key(id));
-        for id in plan.members.keys() {
-            if !view.present.contains_key(id) {
-                self.absent_since.entry(id.clone()).or_insert(now);
-            }
+        let is_absent = |id: &String| !view.present.contains_key(id);
+        self.reserved
+            .retain(|id, _| plan.members.contains_key(id) && is_absent(id));
+        for id in plan.members.keys().filter(|id| is_absent(id)) {
+            let until = now.checked_add(self.reserve_for);
+            self.reserved.entry(id.clone()).or_insert(until);
         }
-        let reserved_until = |since: &Instant| since.checked_add(self.reserve_for);
-        let is_reserved = |id: &str| match self.absent_since.get(id).map(reserved_until) {
-            Some(Some(until)) => now < until,
-            // An endless time.
-            Some(None) => true,
-            None => false,
+        let is_ahead = |until: &Instant| now < *until;
+        let is_reserved = |id: &str| {
+            let until = self.reserved.get(id);
+            until.is_some_and(|until| until.as_ref().is_none_or(is_ahead))
         };
-        let next_end = self
-            .absent_since
-            .values()
-            .filter_map(reserved_until)
-            .filter(|until| now < *until)
-            .min();
+        let next_end = self.reserved.values().flatten().copied();
+        let next_end = next_end.filter(is_ahead).min();
         let next = plan.next(&view.shards, &view.present, is_reserved);
-        let is_outdated = view.version.is_none() || next != **plan;
-        let Some(place) = view.place(&self.id).filter(|_| is_outdated) else {
+        let is_outdated = view.version.is_none() || next != *plan;
+        let place = view.present.keys().position(|id| *id == self.id);
+        let Some(place) = place.filter(|_| is_outdated) else {
             self.outdated_since = None;
             return Step::Wait(next_end);
         };
-        let outdated_since = *self.outdated_since.get_or_insert(now);
-        let retry_at = match self.attempted {
-            Some((version, at)) if version == view.version => at + PATIENCE,
-            _ => now,
-        };
-        let write_at = retry_at.max(outdated_since + PATIENCE * place);
+        let write_at = *self.outdated_since.get_or_insert(now) + PATIENCE * place as u32;
         if now < write_at {
             return Step::Wait(Some(next_end.map_or(write_at, |end| end.min(write_at))));
         }
-        self.attempted = Some((view.version, now));
         Step::Write(next)
     }
 
@@ -132,8 +108,9 @@ mod tests {
     fn view(plan: Option<Plan>, present: &[&str]) -> View {
         View {
             version: plan.is_some().then_some(3),
-            plan: Arc::new(plan.unwrap_or_default()),
-            shards: Arc::new((0..6).map(|shard| shard.to_string()).collect()),
+            is_listed: true,
+            plan: plan.unwrap_or_default(),
+            shards: (0..6).map(|shard| shard.to_string()).collect(),
             present: present.iter().map(|id| ((*id).to_owned(), 1)).collect(),
         }
     }
@@ -152,33 +129,20 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_joins_writes_at_once_and_the_others_wait_their_turn() {
+    fn members_write_in_the_order_of_their_ids() {
         let now = now();
         let view = view(Some(planned(&["a", "b"])), &["a", "b", "c"]);
         let expected = planned(&["a", "b"]).next(&view.shards, &view.present, |_| false);
-        assert_eq!(planner("c").step(&view, now), Step::Write(expected.clone()));
-        for (id, place) in [("a", 1), ("b", 2)] {
+        for (id, place) in [("a", 0), ("b", 1), ("c", 2)] {
             let mut planner = planner(id);
             let turn = now + PATIENCE * place;
-            assert_eq!(planner.step(&view, now), Step::Wait(Some(turn)));
+            if place > 0 {
+                assert_eq!(planner.step(&view, now), Step::Wait(Some(turn)));
+            }
             assert_eq!(planner.step(&view, turn), Step::Write(expected.clone()));
         }
         // A member that has not joined yet writes no plan.
         assert_eq!(planner("d").step(&view, now), Step::Wait(None));
-    }
-
-    #[test]
-    fn an_attempt_is_repeated_at_once_for_a_new_version_and_otherwise_after_a_pause() {
-        let now = now();
-        let mut planner = planner("a");
-        let mut view = view(None, &["a"]);
-        assert!(matches!(planner.step(&view, now), Step::Write(_)));
-        let later = now + PATIENCE;
-        assert_eq!(planner.step(&view, now), Step::Wait(Some(later)));
-        assert!(matches!(planner.step(&view, later), Step::Write(_)));
-        view.version = Some(0);
-        view.plan = Arc::default();
-        assert!(matches!(planner.step(&view, later), Step::Write(_)));
     }
 
     #[test]

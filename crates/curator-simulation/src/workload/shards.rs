@@ -237,7 +237,7 @@ impl Divided {
     /// Replaces the list by a random part of the shards.
     async fn change_list(&self, id: &str, life: &Life) {
         if let Some(assignment) = self.assignment(id, life) {
-            let set = assignment.set_shards(Shards::Names(some_shards(life)));
+            let set = assignment.edit_shards(|names| *names = some_shards(life));
             try_call(life, "change the list", set).await;
         }
     }
@@ -253,7 +253,7 @@ impl Divided {
             && id == "p0"
             && let Some(assignment) = self.assignment(id, life)
         {
-            let set = assignment.set_shards(Shards::Names(some_shards(life)));
+            let set = assignment.edit_shards(|names| *names = some_shards(life));
             let set = life.complete("change the list", set).await;
             must_succeed(life, "change the list", set);
         }

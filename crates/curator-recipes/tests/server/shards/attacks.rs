@@ -1,6 +1,6 @@
 //! An assignment in adverse conditions: members that return late, cold starts, foreign data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use curator_recipes::{ShardAssignmentBuilder, Shards};
@@ -245,7 +245,8 @@ async fn a_deleted_list_is_made_again_as_it_was() {
     let served = members.served.clone();
     let a = members.start("a", |builder| builder).await;
     served.until(&[8]).await;
-    a.assignment.set_shards(Shards::Count(10)).await.unwrap();
+    let to_ten = |names: &mut BTreeSet<String>| names.extend(["8", "9"].map(str::to_owned));
+    a.assignment.edit_shards(to_ten).await.unwrap();
     served.until(&[10]).await;
     a.client
         .delete()
