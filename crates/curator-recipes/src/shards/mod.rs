@@ -88,8 +88,6 @@ const MOST_BYTES: usize = 500_000;
 pub struct ShardAssignment {
     client: CuratorClient,
     path: ZPath,
-    /// The directory of the elections.
-    locks: ZPath,
     /// The directory of the nodes that all members follow, and these.
     agreed: ZPath,
     list: ZPath,
@@ -119,20 +117,6 @@ pub enum Shards {
     Names(BTreeSet<String>),
     /// The shards that the node has. A member waits until it exists.
     Listed,
-}
-
-impl Shards {
-    /// The names; `None` for the node's.
-    fn names(self) -> Result<Option<Names>> {
-        match self {
-            Self::Count(count) => {
-                let count = count.min(MOST_SHARDS + 1);
-                valid((0..count).map(|shard| shard.to_string()).collect()).map(Some)
-            }
-            Self::Names(names) => valid(names).map(Some),
-            Self::Listed => Ok(None),
-        }
-    }
 }
 
 /// Returns the names if they can be those of an assignment.
@@ -270,9 +254,16 @@ impl ShardAssignment {
         let agreed = path.child("agreed")?;
         let id = id.into();
         ZPath::root().child(&id)?;
+        let shards = match shards {
+            Shards::Count(count) => {
+                let count = count.min(MOST_SHARDS + 1);
+                Some((0..count).map(|shard| shard.to_string()).collect())
+            }
+            Shards::Names(names) => Some(names),
+            Shards::Listed => None,
+        };
         let assignment = Self {
             client: client.clone(),
-            locks: path.child("locks")?,
             list: agreed.child("shards")?,
             plan: agreed.child("plan")?,
             members: agreed.child("members")?,
@@ -280,7 +271,7 @@ impl ShardAssignment {
             path,
             id,
             weight: 1,
-            shards: shards.names()?,
+            shards: shards.map(valid).transpose()?,
             reserve_for: Duration::from_secs(10),
             grace_period: Duration::from_secs(10),
             on_shutdown: OnShutdown::default(),
@@ -425,7 +416,7 @@ impl ShardAssignment {
     ///
     /// When the name is not valid as the name of a node.
     pub fn shard_path(&self, shard: &str) -> Result<ZPath> {
-        Ok(self.locks.child(shard)?)
+        Ok(self.path.child("locks")?.child(shard)?)
     }
 
     /// The node that lists the names of the shards, one on each line.
