@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use curator_client::{Outcome, SessionEnd, ZPath, debug_as_text};
 
+pub(crate) use self::value::is_conflict;
 pub use self::value::{UnsuitableNode, ValueError};
 use crate::owner::OwnerId;
 

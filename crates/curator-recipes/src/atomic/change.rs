@@ -8,9 +8,9 @@ use curator_client::{
     ZPath,
 };
 
-use super::receipt::{Receipt, Settlement, is_conflict};
+use super::receipt::{Receipt, Settlement};
 use super::{AtomicValue, DistributedAtomicValue, Result};
-use crate::error::{Error, ValueError};
+use crate::error::{Error, ValueError, is_conflict};
 use crate::shared::ANY_VERSION;
 use crate::task::check_fork;
 

@@ -16,7 +16,7 @@ use curator_client::{
     TransactionOperation, TransactionResult, ZPath,
 };
 
-use crate::error::UnsuitableNode;
+use crate::error::{UnsuitableNode, is_conflict};
 use crate::shared::{ANY_VERSION, MayBeEmpty, unsuitable};
 
 /// The receipt of one handle. The mutex around it is locked during a change.
@@ -278,14 +278,6 @@ fn is_receipt(data: &[u8]) -> bool {
         .split(' ')
         .collect();
     matches!(words[..], [number, _, attempt] if number.parse::<u64>().is_ok() && attempt.parse::<u64>().is_ok())
-}
-
-/// Whether another client has changed, created or deleted the node since it was read.
-pub(super) fn is_conflict(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::BadVersion { .. } | Error::NodeExists { .. } | Error::NoNode { .. }
-    )
 }
 
 #[cfg(test)]

@@ -208,3 +208,13 @@ impl From<InvalidPath> for ValueError {
         Self::Client(error.into())
     }
 }
+
+/// Whether another client has changed, created or deleted the node since it was read.
+pub(crate) fn is_conflict(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::BadVersion { .. }
+            | ClientError::NodeExists { .. }
+            | ClientError::NoNode { .. }
+    )
+}

@@ -13,6 +13,7 @@ use crate::engine::runner::is_stuck;
 use crate::error::{Error, LockLost, Result};
 use crate::fencing::FencingToken;
 use crate::lock::guard::{GuardedTransaction, LossHandle, run_until};
+use crate::task::follow::fired;
 
 /// Whether a participant leads, as reported by a [`LeaderLatch`](super::LeaderLatch).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -300,6 +301,21 @@ fn is_in_queue(
         && driver
             .sequence(&format!("{}{number}", path.name()))
             .is_some()
+}
+
+/// Waits until the queue of an election has another participant than one that is in it.
+pub(crate) async fn another_waits(client: &CuratorClient, election: &ZPath) {
+    let mut retrier = client.persistent_retrier();
+    while let Ok(session) = client.session().await {
+        match session.watch_children(election).await {
+            Ok((queue, watch)) if queue.len() < 2 => {
+                fired(&mut Some((session, watch))).await;
+            }
+            Ok(_) | Err(curator_client::Error::NoNode { .. }) => return,
+            Err(_) if retrier.again().await.is_ok() => {}
+            Err(_) => return,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod observer;
 mod selector;
 
 pub use self::latch::{LeaderLatch, LeaderLatchBuilder};
+pub(crate) use self::leadership::another_waits;
 pub use self::leadership::{LeaderState, Leadership};
 pub use self::observer::{LeaderObserver, ObservedLeader};
 pub use self::selector::{LeaderSelector, LeaderSelectorBuilder, LeaderSelectorError};

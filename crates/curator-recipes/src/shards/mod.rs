@@ -21,6 +21,7 @@ use self::plan::{Names, Plan};
 use self::run::Run;
 use self::serving::RunningJob;
 use crate::cache::CacheError;
+use crate::error::is_conflict;
 use crate::leader::{LeaderSelector, Leadership};
 use crate::persistent::PersistentNodeError;
 
@@ -396,6 +397,7 @@ impl ShardAssignment {
             create.for_path(path, data).await.map(drop)
         };
         match written {
+            Err(ClientError::TransactionFailed { cause, .. }) if is_conflict(&cause) => Ok(false),
             Err(error) if is_conflict(&error) => Ok(false),
             written => Ok(written.map(|()| true)?),
         }
@@ -450,14 +452,6 @@ fn names(data: &[u8]) -> std::result::Result<Names, &'static str> {
     let names = text.lines().filter(|line| !line.is_empty());
     valid(names.map(str::to_owned).collect())
         .map_err(|_| "it does not list 1 to 10,000 valid names, one on each line")
-}
-
-fn is_conflict(error: &ClientError) -> bool {
-    match error {
-        ClientError::TransactionFailed { cause, .. } => is_conflict(cause),
-        ClientError::BadVersion { .. } | ClientError::NodeExists { .. } => true,
-        other => matches!(other, ClientError::NoNode { .. }),
-    }
 }
 
 /// Reads the data of a node; the error is what is wrong, without the data.

@@ -8,7 +8,7 @@ use std::num::NonZero;
 pub(super) type Names = BTreeSet<String>;
 
 /// The first line of the plan's data.
-const HEADER: &str = "shards 1";
+const HEADER: &str = "shards 1\n";
 
 /// A member of the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,18 +31,15 @@ impl Plan {
     /// What is wrong with the data, without quoting it.
     pub(super) fn decode(data: &[u8]) -> Result<Self, &'static str> {
         let text = std::str::from_utf8(data).map_err(|_| "it is not UTF-8")?;
-        let mut lines = text.lines();
-        if lines.next() != Some(HEADER) {
-            return Err("its first line is not \"shards 1\"");
-        }
+        let lines = text.strip_prefix(HEADER);
+        let lines = lines.ok_or("its first line is not \"shards 1\"")?.lines();
         let mut plan = Self::default();
         let mut planned = BTreeSet::new();
         for line in lines {
             let mut fields = line.split('\t').map(str::to_owned);
-            let (Some(id), Some(Ok(weight))) = (fields.next(), fields.next().map(|w| w.parse()))
-            else {
-                return Err("a line does not begin with an id and a weight");
-            };
+            let id = fields.next().unwrap_or_default();
+            let weight = fields.next().and_then(|weight| weight.parse().ok());
+            let weight = weight.ok_or("a line does not begin with an id and a weight")?;
             let shards: Names = fields.collect();
             if !shards.iter().all(|shard| planned.insert(shard.clone())) {
                 return Err("a shard has two members");
@@ -61,9 +58,7 @@ impl Plan {
             let shards = member.shards.iter().map(|shard| format!("\t{shard}"));
             format!("{id}\t{}{}\n", member.weight, shards.collect::<String>())
         });
-        std::iter::once(format!("{HEADER}\n"))
-            .chain(lines)
-            .collect()
+        std::iter::once(HEADER.to_owned()).chain(lines).collect()
     }
 
     /// The shards of a member.

@@ -82,8 +82,7 @@ impl Run {
             Err(error @ ShardAssignmentError::OtherShards { .. }) => return Err(error),
             Err(error) => {
                 if self.failures.failed(&error, source::now()) {
-                    let (client, path) = (self.assignment.client.name(), self.assignment.path());
-                    tracing::warn!(client, path = %Truncated(path), error = %Truncated(&error), "shard assignment: cannot read or write what the members agree on, and will try again");
+                    tracing::warn!(client = self.assignment.client.name(), path = %Truncated(self.assignment.path()), error = %Truncated(&error), "shard assignment: cannot read or write what the members agree on, and will try again");
                 }
                 source::now().checked_add(PATIENCE)
             }
@@ -126,12 +125,11 @@ impl Run {
                 Ok(soon)
             }
             Step::Wait(until) => {
-                if let Some(Recovery {
-                    lasted, failures, ..
-                }) = self.failures.recovered(now)
-                {
-                    let (client, path) = (self.assignment.client.name(), self.assignment.path());
-                    tracing::info!(client, path = %Truncated(path), ?lasted, failures, "shard assignment: can read and write again");
+                if let Some(recovery) = self.failures.recovered(now) {
+                    let Recovery {
+                        lasted, failures, ..
+                    } = recovery;
+                    tracing::info!(client = self.assignment.client.name(), path = %Truncated(self.assignment.path()), ?lasted, failures, "shard assignment: can read and write again");
                 }
                 Ok(until)
             }
@@ -144,22 +142,16 @@ impl Run {
         if snapshot.state() != CacheState::Current {
             return Ok(false);
         }
-        let listed = cached(&snapshot, &self.assignment.list, names)?;
-        let planned = cached(&snapshot, &self.assignment.plan, Plan::decode)?;
-        let view = &mut self.view;
+        let (assignment, view) = (&self.assignment, &mut self.view);
+        let listed = cached(&snapshot, &assignment.list, names, &mut view.shards)?;
         view.is_listed = listed.is_some();
-        view.version = planned.as_ref().map(|(_, version)| *version);
-        if let Some((shards, _)) = listed {
-            view.shards = shards;
-        }
-        if let Some((plan, _)) = planned {
-            view.plan = plan;
-        }
-        let members = &self.assignment.members;
+        view.version = cached(&snapshot, &assignment.plan, Plan::decode, &mut view.plan)?;
         let weight = |data: &[u8]| std::str::from_utf8(data).ok()?.parse().ok();
-        let readable = snapshot.children(members);
+        let readable = snapshot.children(&assignment.members);
         let readable = readable.map(|node| (node.path().name(), weight(node.data())));
-        let denied = snapshot.denied(members).map(|path| (path.name(), None));
+        let denied = snapshot
+            .denied(&assignment.members)
+            .map(|path| (path.name(), None));
         let present = readable.chain(denied).filter_map(|(id, weight)| {
             // Without a weight that this client can read, a node is a member if the plan has it.
             let planned = || Some(view.plan.members.get(id)?.weight);
@@ -241,17 +233,20 @@ impl Run {
     }
 }
 
-/// The data of a node in the cache, and its version; `None` if there is no such node.
-fn cached<T>(snapshot: &Snapshot, path: &ZPath, decode: Decode<T>) -> Result<Option<(T, i32)>> {
+/// Decodes the data of a node in the cache to `value`, and returns its version. If there is no such
+/// node, returns `None`, and the value stays.
+fn cached<T>(
+    snapshot: &Snapshot,
+    path: &ZPath,
+    decode: Decode<T>,
+    value: &mut T,
+) -> Result<Option<i32>> {
     match snapshot.get(path) {
-        Lookup::Present(node) => Ok(Some((
-            decoded(path, node.data(), decode)?,
-            node.stat().version,
-        ))),
+        Lookup::Present(node) => {
+            *value = decoded(path, node.data(), decode)?;
+            Ok(Some(node.stat().version))
+        }
         Lookup::Absent => Ok(None),
-        Lookup::Denied | Lookup::Unknown => Err(ShardAssignmentError::UnusableNode {
-            path: path.clone(),
-            why: "it cannot be read",
-        }),
+        Lookup::Denied | Lookup::Unknown => decoded(path, &[], |_| Err("it cannot be read")),
     }
 }

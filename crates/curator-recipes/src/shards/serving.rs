@@ -6,13 +6,12 @@ use std::future::pending;
 use std::sync::Arc;
 
 use curator_client::source::watch;
-use curator_client::{CuratorClient, Error as ClientError, ZPath};
+use curator_client::{CuratorClient, ZPath};
 use futures_util::future::BoxFuture;
 
 use super::ShardAssignment;
 use super::planner::View;
-use crate::leader::Leadership;
-use crate::task::follow::fired;
+use crate::leader::{Leadership, another_waits};
 use crate::task::report::Truncated;
 
 /// The user's job.
@@ -136,23 +135,6 @@ async fn until_end(client: &CuratorClient, election: &ZPath, mut duty: watch::Re
             biased;
             Ok(()) = duty.changed() => {}
             () = can_end => return,
-        }
-    }
-}
-
-/// Waits until the queue of an election has another participant.
-async fn another_waits(client: &CuratorClient, election: &ZPath) {
-    let mut retrier = client.persistent_retrier();
-    while let Ok(session) = client.session().await {
-        match session.watch_children(election).await {
-            // One node is this participant's. Another may belong to a process with the same id, which
-            // serves the shard as well.
-            Ok((queue, watch)) if queue.len() < 2 => {
-                fired(&mut Some((session, watch))).await;
-            }
-            Ok(_) | Err(ClientError::NoNode { .. }) => return,
-            Err(_) if retrier.again().await.is_ok() => {}
-            Err(_) => return,
         }
     }
 }
