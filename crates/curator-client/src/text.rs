@@ -28,49 +28,6 @@ macro_rules! debug_as_text {
     )+};
 }
 
-/// Implements the methods of an error that can be the error of a part, such as the client's. Every
-/// other variant is permanent, and nothing was changed.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! error_of_parts {
-    ($error:ident: $($part:ident),+) => {
-        impl $error {
-            /// Whether the call can succeed if repeated unchanged.
-            #[must_use]
-            pub fn is_retryable(&self) -> bool {
-                match self {
-                    $(Self::$part(error) => error.is_retryable(),)+
-                    _ => false,
-                }
-            }
-
-            /// Whether the cause is that this program has closed the client or the recipe.
-            #[must_use]
-            pub fn is_closed(&self) -> bool {
-                match self {
-                    $(Self::$part(error) => error.is_closed(),)+
-                    _ => false,
-                }
-            }
-
-            /// Whether the call may have changed something on the servers.
-            #[must_use]
-            pub fn outcome(&self) -> $crate::Outcome {
-                match self {
-                    $(Self::$part(error) => error.outcome(),)+
-                    _ => $crate::Outcome::NotApplied,
-                }
-            }
-        }
-
-        impl From<$crate::InvalidPath> for $error {
-            fn from(error: $crate::InvalidPath) -> Self {
-                Self::Client(error.into())
-            }
-        }
-    };
-}
-
 /// Implements `Debug` on one line: the type's name and the given fields, computed from a value
 /// named `$this`.
 ///
