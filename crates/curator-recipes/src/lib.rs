@@ -208,9 +208,7 @@ pub use crate::owner::OwnerId;
 pub use crate::persistent::{
     PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState,
 };
-pub use crate::shards::{
-    OnShutdown, ShardAssignment, ShardAssignmentBuilder, ShardAssignmentError, Shards,
-};
+pub use crate::shards::{ShardAssignment, ShardAssignmentBuilder, ShardAssignmentError, Shards};
 pub use crate::shared::{
     CountChanges, SharedCount, SharedValue, ValueChanges, VersionedCount, VersionedValue,
 };
@@ -311,7 +309,6 @@ mod tests {
             PersistentNodeState,
         ),
         (
-            OnShutdown,
             ShardAssignment,
             ShardAssignmentBuilder,
             ShardAssignmentError,

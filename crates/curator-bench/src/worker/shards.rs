@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{Leadership, OnShutdown, ShardAssignment, ShardAssignmentError, Shards};
+use curator_recipes::{Leadership, ShardAssignment, ShardAssignmentError, Shards};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -67,7 +67,7 @@ impl Members {
         let shards = Shards::Count(self.shards);
         // All members end together.
         let assignment = ShardAssignment::builder(client, &self.path, id, shards)?
-            .on_shutdown(OnShutdown::Reserve)
+            .reserve_on_shutdown()
             .reserve_for(Duration::from_secs(60))
             .build();
         self.served.send_modify(|served| served.push(0));

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use curator_recipes::{Leadership, OnShutdown, ShardAssignment, ShardAssignmentError, Shards};
+use curator_recipes::{Leadership, ShardAssignment, ShardAssignmentError, Shards};
 use fastrand::Rng;
 use tokio::time::sleep;
 
@@ -39,19 +39,15 @@ impl ShardTask {
         // The id is the same in each life, so that a process continues with its shards.
         let id = format!("w{}", work.worker);
         let shards = Shards::Count(work.shards);
-        let on_shutdown = if work.worker % 2 == 0 {
-            OnShutdown::HandOver
-        } else {
-            OnShutdown::Reserve
-        };
         let builder = ShardAssignment::builder(client, format!("{ROOT}/{SHARDS}"), id, shards)?;
+        let builder = if work.worker % 2 == 0 {
+            builder
+        } else {
+            builder.reserve_on_shutdown()
+        };
         Ok(Self {
             context: context.clone(),
-            assignment: builder
-                .reserve_for(RESERVED)
-                .grace_period(GRACE)
-                .on_shutdown(on_shutdown)
-                .build(),
+            assignment: builder.reserve_for(RESERVED).grace_period(GRACE).build(),
         })
     }
 

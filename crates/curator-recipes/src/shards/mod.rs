@@ -64,9 +64,8 @@ const MOST_BYTES: usize = 500_000;
 /// - *One job for each shard*: a job runs while its member leads the shard's election, which is a
 ///   [`LeaderSelector`]. No two members have a valid [`Leadership`] of one shard, whatever they
 ///   believe about the plan, and its fencing tokens increase from member to member.
-/// - *Few moves*: a member that joins or leaves moves at most its part of the shards, rounded up.
-///   If all weights are equal, no shard moves between two members that both stay; otherwise the
-///   rounding may move one shard to each other member.
+/// - *Few moves*: a member that joins takes its part of the shards, and one that leaves gives its
+///   part away. No shard moves between two members that both stay.
 /// - *Reserved*: a member that vanishes keeps its shards for a
 ///   [time](ShardAssignmentBuilder::reserve_for), and continues with them, up to its part, if it
 ///   returns with the same id.
@@ -99,7 +98,7 @@ pub struct ShardAssignment {
     shards: Option<Names>,
     reserve_for: Duration,
     grace_period: Duration,
-    on_shutdown: OnShutdown,
+    reserves_on_shutdown: bool,
 }
 
 debug_line!(ShardAssignment, |assignment| path: assignment.path(), id: assignment.id, connection: assignment.client.connection_state());
@@ -136,19 +135,6 @@ fn valid(names: Names) -> Result<Names> {
     Ok(names)
 }
 
-/// What happens to the shards of a member whose run shuts down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum OnShutdown {
-    /// The member hands its shards over to the others. For a member that does not return soon.
-    #[default]
-    HandOver,
-    /// The shards stay [reserved](ShardAssignmentBuilder::reserve_for) for a member with this id.
-    /// For a process that restarts with the same id within that time: its shards do not move at
-    /// all.
-    Reserve,
-}
-
 /// Configures a [`ShardAssignment`].
 #[must_use = "nothing happens before `build` and `run`"]
 pub struct ShardAssignmentBuilder {
@@ -183,9 +169,11 @@ impl ShardAssignmentBuilder {
         self
     }
 
-    /// Sets what happens to the shards at shutdown. Defaults to [`OnShutdown::HandOver`].
-    pub fn on_shutdown(mut self, on_shutdown: OnShutdown) -> Self {
-        self.assignment.on_shutdown = on_shutdown;
+    /// Makes the shards stay [reserved](Self::reserve_for) for a member with this id when the run
+    /// shuts down: for a process that restarts within that time, whose shards then do not move at
+    /// all. By default, the member hands its shards over to the others.
+    pub fn reserve_on_shutdown(mut self) -> Self {
+        self.assignment.reserves_on_shutdown = true;
         self
     }
 
@@ -275,7 +263,7 @@ impl ShardAssignment {
             shards: shards.map(valid).transpose()?,
             reserve_for: Duration::from_secs(10),
             grace_period: Duration::from_secs(10),
-            on_shutdown: OnShutdown::default(),
+            reserves_on_shutdown: false,
         };
         Ok(ShardAssignmentBuilder { assignment })
     }
@@ -299,8 +287,8 @@ impl ShardAssignment {
     /// [`Client`](ShardAssignmentError::Client) if the client's runtime has ended, or the process
     /// was forked; [`Member`](ShardAssignmentError::Member) if the server refuses to delete the
     /// member's node at the end, or does not confirm it within the client's close timeout: the
-    /// deletion then continues in the background. Closing the client ends the run without an error. All other
-    /// failures are logged, and tried again.
+    /// deletion then continues in the background. Closing the client ends the run without an error.
+    /// All other failures are logged, and tried again.
     ///
     /// # Cancel safety
     ///
@@ -426,12 +414,6 @@ impl ShardAssignment {
     #[must_use]
     pub fn list_path(&self) -> &ZPath {
         &self.list
-    }
-
-    /// The id of this member.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        &self.id
     }
 
     /// The path of the assignment on the server, including chroot and namespace.

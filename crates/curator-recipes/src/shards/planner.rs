@@ -33,7 +33,7 @@ pub(super) enum Step {
 }
 
 /// Decides for one member.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Planner {
     id: String,
     /// How long an absent member keeps its shards.
@@ -49,8 +49,7 @@ impl Planner {
         Self {
             id,
             reserve_for,
-            reserved: BTreeMap::new(),
-            outdated_since: None,
+            ..Self::default()
         }
     }
 

@@ -11,9 +11,7 @@ use futures_util::future::{FutureExt as _, join};
 use super::plan::Plan;
 use super::planner::{PATIENCE, Planner, Step, View};
 use super::serving::{Job, Serving};
-use super::{
-    Decode, OnShutdown, Result, ShardAssignment, ShardAssignmentError, decoded, list, names,
-};
+use super::{Decode, Result, ShardAssignment, ShardAssignmentError, decoded, list, names};
 use crate::cache::{CacheState, CuratorCache, CuratorCacheBuilder, Lookup, Snapshot};
 use crate::changes::Latest;
 use crate::persistent::PersistentNode;
@@ -193,7 +191,7 @@ impl Run {
     /// Ends the run: hands the shards over or reserves them, and deletes the member's node.
     async fn leave(mut self) -> Result<()> {
         let client = self.assignment.client.clone();
-        let hands_over = self.assignment.on_shutdown == OnShutdown::HandOver;
+        let hands_over = !self.assignment.reserves_on_shutdown;
         // Another process may have the id and serve its shards.
         let is_member = self.member.state().get().is_present();
         if hands_over && is_member && client.check_connected().is_ok() {

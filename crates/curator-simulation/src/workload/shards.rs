@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use curator_recipes::client::{CuratorClient, Error as ClientError};
 use curator_recipes::{
-    Leadership, OnShutdown, PersistentNodeError, ShardAssignment, ShardAssignmentError, Shards,
+    Leadership, PersistentNodeError, ShardAssignment, ShardAssignmentError, Shards,
 };
 use futures_util::future::{Either, join, select};
 use tokio::sync::Notify;
@@ -156,13 +156,16 @@ impl Divided {
         } else {
             1 + life.below(3)
         };
-        let on_shutdown = [OnShutdown::HandOver, OnShutdown::Reserve][life.below(2)];
+        let reserves = life.below(2) == 1;
         let builder = must_succeed(life, "make an assignment", builder)?
             .weight(u32::try_from(weight).unwrap_or(1))
             .reserve_for(setting.reserve_for)
-            .grace_period(GRACE)
-            .on_shutdown(on_shutdown);
-        Some(builder.build())
+            .grace_period(GRACE);
+        Some(if reserves {
+            builder.reserve_on_shutdown().build()
+        } else {
+            builder.build()
+        })
     }
 
     async fn run(&self, id: &str, life: &Arc<Life>, shutdown: impl Future) {

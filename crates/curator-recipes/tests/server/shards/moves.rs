@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use curator_recipes::{LeaderSelector, OnShutdown, ShardAssignmentError, Shards};
+use curator_recipes::{LeaderSelector, ShardAssignmentError, Shards};
 use tokio::time::{Instant, sleep};
 
 use super::members::{Members, moved};
@@ -72,25 +72,24 @@ async fn weights_divide_the_shards_and_a_member_without_weight_gets_none() {
 
 #[tokio::test(start_paused = true)]
 async fn a_member_that_restarts_in_time_continues_with_its_shards() {
-    for on_shutdown in [Some(OnShutdown::Reserve), None] {
+    for is_shut_down in [true, false] {
         let members = Members::new();
         let served = members.served.clone();
         let reserve = |builder: curator_recipes::ShardAssignmentBuilder| {
-            builder.reserve_for(HOUR).on_shutdown(OnShutdown::Reserve)
+            builder.reserve_for(HOUR).reserve_on_shutdown()
         };
         let _a = members.start("a", reserve).await;
         let b = members.start("b", reserve).await;
         served.until(&[4, 4]).await;
         let (before, plan) = (served.now(), members.plan());
-        match on_shutdown {
-            Some(_) => b.stop().await,
-            None => {
-                b.process.kill();
-                b.run.abort();
-                served.until(&[4]).await;
-                // The servers end the session.
-                sleep(2 * members.session).await;
-            }
+        if is_shut_down {
+            b.stop().await;
+        } else {
+            b.process.kill();
+            b.run.abort();
+            served.until(&[4]).await;
+            // The servers end the session.
+            sleep(2 * members.session).await;
         }
         sleep(HOUR / 2).await;
         assert_eq!(served.counts(), [4]);
