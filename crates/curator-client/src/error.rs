@@ -535,6 +535,20 @@ impl Error {
             _ => Outcome::NotApplied,
         }
     }
+
+    /// The error of an operation that must not be repeated: [`Ambiguous`](Self::Ambiguous) if the
+    /// outcome is unknown, and otherwise unchanged. It ends the attempts of
+    /// [`CuratorClient::retry`](crate::CuratorClient::retry).
+    #[must_use]
+    pub fn of_unrepeatable(self, path: &ZPath) -> Self {
+        match self.outcome() {
+            Outcome::Unknown => Self::Ambiguous {
+                path: path.clone(),
+                cause: Box::new(self),
+            },
+            Outcome::NotApplied => self,
+        }
+    }
 }
 
 /// What is missing if the server replies that there is no node.

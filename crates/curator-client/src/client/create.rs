@@ -90,7 +90,8 @@ impl CreateBuilder {
     /// [`Error::InvalidPath`], [`Error::NodeExists`] (even for a sequential node, if a node with
     /// the next number exists: another attempt gets the same number), [`Error::NoNode`] without a
     /// parent, [`Error::NoChildrenForEphemerals`], [`Error::NoAuth`], [`Error::RequestTooLarge`],
-    /// and errors of the connection. With protection or [`or_set_data`](Self::or_set_data),
+    /// [`Error::KeepsChanging`] while others create and delete the node or its parents, and errors
+    /// of the connection. With protection or [`or_set_data`](Self::or_set_data),
     /// [`Error::RetryFailed`] if an earlier attempt may have been applied. [`Error::outcome`]
     /// reports whether the node may nevertheless exist.
     ///
@@ -99,6 +100,25 @@ impl CreateBuilder {
     /// A dropped create may still be applied. If it is protected and ephemeral, the client then
     /// deletes the node.
     pub async fn for_path(self, path: impl NodePath, data: impl AsRef<[u8]>) -> Result<ZPath> {
+        Ok(self.for_path_with_stat(path, data).await?.path)
+    }
+
+    /// Like [`for_path`](Self::for_path), and also returns the stat: after the create or, with
+    /// [`or_set_data`](Self::or_set_data) and an existing node, after its data were set. Sends no
+    /// additional request. Curator's `storingStatIn`.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`for_path`](Self::for_path).
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as for [`for_path`](Self::for_path).
+    pub async fn for_path_with_stat(
+        self,
+        path: impl NodePath,
+        data: impl AsRef<[u8]>,
+    ) -> Result<Created> {
         let Self {
             client,
             mode,
@@ -115,17 +135,15 @@ impl CreateBuilder {
             mode,
             acl,
         };
-        let created = if protection {
+        if protection {
             let mut maybe_applied = MaybeApplied::default();
             let created = create_protected(&client, spec, parents, &mut maybe_applied).await;
-            created.map_err(|error| maybe_applied.explain(error))?
+            created.map_err(|error| maybe_applied.explain(error))
         } else if or_set_data && !mode.is_sequential() {
-            create_or_set(&client, &spec, parents).await?;
-            return Ok(spec.path);
+            create_or_set(&client, &spec, parents).await
         } else {
-            create_plain(&client, &spec, parents).await?
-        };
-        Ok(created.path)
+            create_plain(&client, &spec, parents).await
+        }
     }
 }
 
@@ -133,21 +151,15 @@ async fn create_plain(client: &CuratorClient, spec: &NodeSpec, parents: bool) ->
     client
         .retry(|session| async move {
             // A repeated call would find the first call's node, or create a second one.
-            create_with_parents(client, &session, spec, parents, |error: Error| match error
-                .outcome()
-            {
-                Outcome::Unknown => Error::Ambiguous {
-                    path: spec.path.clone(),
-                    cause: Box::new(error),
-                },
-                Outcome::NotApplied => error,
+            create_with_parents(client, &session, spec, parents, |error: Error| {
+                error.of_unrepeatable(&spec.path)
             })
             .await
         })
         .await
 }
 
-async fn create_or_set(client: &CuratorClient, spec: &NodeSpec, parents: bool) -> Result<()> {
+async fn create_or_set(client: &CuratorClient, spec: &NodeSpec, parents: bool) -> Result<Created> {
     client
         .retry_write(|session| async move {
             let mut rounds = 0;
@@ -156,13 +168,21 @@ async fn create_or_set(client: &CuratorClient, spec: &NodeSpec, parents: bool) -
                     .await
                 {
                     Err(Error::NodeExists { .. }) => {}
-                    result => return result.map(drop),
+                    created => return created,
                 }
                 rounds += 1;
                 match session.set_data(&spec.path, &spec.data, None).await {
                     // Another client has deleted the node since then.
                     Err(Error::NoNode { .. }) if rounds < CREATE_ROUNDS => {}
-                    result => return result.map(drop),
+                    Err(Error::NoNode { operation, path }) => {
+                        return Err(Error::KeepsChanging { operation, path });
+                    }
+                    set => {
+                        return Ok(Created {
+                            path: spec.path.clone(),
+                            stat: set?,
+                        });
+                    }
                 }
             }
         })

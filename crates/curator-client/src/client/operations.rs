@@ -260,12 +260,9 @@ impl CuratorClient {
         let data = data.as_ref();
         self.retry_write(|session| {
             let request = session.set_data(&path, data, version);
-            request.map_err(|error| match (error.outcome(), version) {
-                (Outcome::Unknown, Some(_)) => Error::Ambiguous {
-                    path: path.clone(),
-                    cause: Box::new(error),
-                },
-                _ => error,
+            request.map_err(|error| match version {
+                Some(_) => error.of_unrepeatable(&path),
+                None => error,
             })
         })
         .await
@@ -331,12 +328,9 @@ impl CuratorClient {
         let acl = acl.as_ref();
         self.retry_write(|session| {
             let request = session.set_acl(&path, acl, version);
-            request.map_err(|error| match (error.outcome(), version) {
-                (Outcome::Unknown, Some(_)) => Error::Ambiguous {
-                    path: path.clone(),
-                    cause: Box::new(error),
-                },
-                _ => error,
+            request.map_err(|error| match version {
+                Some(_) => error.of_unrepeatable(&path),
+                None => error,
             })
         })
         .await

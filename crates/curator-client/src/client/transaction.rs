@@ -189,13 +189,7 @@ impl Transaction {
         let send = || {
             session
                 .transact(self.operations.clone())
-                .map_err(|error| match error.outcome() {
-                    Outcome::Unknown => Error::Ambiguous {
-                        path: path.clone(),
-                        cause: Box::new(error),
-                    },
-                    Outcome::NotApplied => error,
-                })
+                .map_err(|error| error.of_unrepeatable(path))
         };
         let root = &self.client.root;
         match send().await {

@@ -75,6 +75,7 @@ fn futures_of_methods_are_send(
             .for_path("/"),
     );
     assert_send_future(client.create().or_set_data().for_path("/", ""));
+    assert_send_future(client.create().for_path_with_stat("/", ""));
     assert_send_future(client.get_acl("/"));
     assert_send_future(client.set_acl("/", [], None));
     assert_send_future(client.transaction().commit());
