@@ -11,7 +11,9 @@ use std::num::ParseIntError;
 
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{EntryError, ExpectedVersion, TypedCache, ValueCodec};
+use curator_recipes::{
+    CuratorCache, ExpectedVersion, TypedCache, TypedEntry, ValueCodec, ValueError,
+};
 
 const PATH: &str = "/curator-examples/typed-cache";
 
@@ -29,8 +31,8 @@ async fn main() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     let client = builder(ensemble.connect_string()).connect().await?;
     let colleague = builder(ensemble.connect_string()).connect().await?;
-    let limits = TypedCache::start(&client, PATH, codec())?;
-    let theirs = TypedCache::start(&colleague, PATH, codec())?;
+    let limits = TypedCache::start(CuratorCache::builder(&client, PATH)?, codec())?;
+    let theirs = TypedCache::start(CuratorCache::builder(&colleague, PATH)?, codec())?;
 
     limits.put("orders", &10, ExpectedVersion::Any).await?;
     println!(
@@ -46,13 +48,13 @@ async fn main() -> Result<(), Failure> {
     println!("The limit of orders is {sum}: no update was lost.");
 
     println!("\nThe colleague deletes the entry and creates it again, with as many writes.");
-    let seen = limits.get("orders")?.ok_or("no entry")?.version();
+    let seen = caught_up(&limits, "orders").await?.version();
     delete(&colleague, "orders").await?;
     for value in 0..=u32::try_from(seen.version)? {
         theirs.put("orders", &value, ExpectedVersion::Any).await?;
     }
     match limits.put("orders", &99, seen).await {
-        Err(error @ EntryError::Conflict { .. }) => println!("Our write is refused: {error}."),
+        Err(error @ ValueError::Conflict { .. }) => println!("Our write is refused: {error}."),
         other => return Err(format!("written over another entry: {other:?}").into()),
     }
 
@@ -61,8 +63,7 @@ async fn main() -> Result<(), Failure> {
     colleague
         .set_data(format!("{PATH}/orders"), "many", None)
         .await?;
-    let entries = limits.caught_up().await?;
-    let entry = entries.get("orders")?.ok_or("the entry looks absent")?;
+    let entry = caught_up(&limits, "orders").await?;
     let error = entry.value().err().ok_or("the data look valid")?;
     println!("{error}");
     println!("Its cause: {}", error.source().ok_or("no cause")?);
@@ -80,21 +81,24 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The limit, including every write that was confirmed before.
+/// The entry, including every write that was confirmed before.
+async fn caught_up(limits: &TypedCache<u32>, name: &str) -> Result<TypedEntry<u32>, Failure> {
+    limits.cache().caught_up().await?;
+    let entry = limits.get(name)?.node();
+    Ok(entry.ok_or("the entry looks absent")?)
+}
+
 async fn limit(limits: &TypedCache<u32>, name: &str) -> Result<u32, Failure> {
-    let entries = limits.caught_up().await?;
-    let entry = entries.get(name)?.ok_or("no entry")?;
-    Ok(**entry.value()?)
+    Ok(**caught_up(limits, name).await?.value()?)
 }
 
 /// Adds to a limit. After a conflict, reads the entry again.
 async fn add(limits: &TypedCache<u32>, name: &str, more: u32) -> Result<(), Failure> {
     loop {
-        let entries = limits.caught_up().await?;
-        let entry = entries.get(name)?.ok_or("no entry")?;
+        let entry = caught_up(limits, name).await?;
         let sum = **entry.value()? + more;
         match limits.put(name, &sum, entry.version()).await {
-            Err(EntryError::Conflict { .. }) => println!("another operator was first: again"),
+            Err(ValueError::Conflict { .. }) => println!("another operator was first: again"),
             put => return Ok(put.map(drop)?),
         }
     }

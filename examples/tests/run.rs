@@ -699,12 +699,14 @@ fn config() {
 fn typed_cache() {
     for Run { printed, root } in runs("typed_cache") {
         let mut rest = printed.lines();
-        let entry = format!("the entry {root}/curator-examples/typed-cache/orders");
+        let entry = format!("{root}/curator-examples/typed-cache/orders");
         for expected in [
             "The limit of orders is 10.",
             "The limit of orders is 22: no update was lost.",
-            &format!("Our write is refused: {entry} does not have the expected version."),
-            &format!("the data of {entry} are invalid: invalid digit found in string"),
+            &format!(
+                "Our write is refused: {entry} was not changed: it does not have the expected version."
+            ),
+            &format!("{entry} has no valid value: invalid digit found in string"),
             "The last valid limit is 2. It is written again.",
         ] {
             assert!(

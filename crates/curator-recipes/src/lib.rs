@@ -212,9 +212,7 @@ pub use crate::shards::{ShardAssignment, ShardAssignmentBuilder, ShardAssignment
 pub use crate::shared::{
     CountChanges, SharedCount, SharedValue, ValueChanges, VersionedCount, VersionedValue,
 };
-pub use crate::typed::{
-    EntryError, EntryEvent, EntryVersion, ExpectedVersion, TypedCache, TypedEntries, TypedEntry,
-};
+pub use crate::typed::{EntryVersion, ExpectedVersion, TypedCache, TypedEntry};
 pub use crate::wait::Wait;
 
 /// Compiles the example of the README.
@@ -323,13 +321,10 @@ mod tests {
             VersionedValue<u8>,
         ),
         (
-            TypedEntries<u8>,
-            TypedEntry<u8>,
-            EntryError,
-            EntryEvent<u8>,
             EntryVersion,
             ExpectedVersion,
             TypedCache<u8>,
+            TypedEntry<u8>,
         ),
     )>();
     /// A stream has one consumer.
@@ -383,7 +378,7 @@ mod tests {
         ));
     };
     const _: fn(TypedCache<u8>, EntryVersion) = |typed, version| {
-        assert_send(&(typed.ready(), typed.caught_up(), typed.changes().next()));
+        assert_send(&typed.changes().next());
         assert_send(&(typed.put("", &0, version), typed.delete("", version)));
     };
     const _: fn(PersistentNode, GroupMember) = |node, member| {

@@ -12,27 +12,43 @@ use crate::changes::Changes;
 
 /// A change in a cache.
 ///
-/// After Curator's `CuratorCacheListener.Type`, and the events of kube-runtime's watcher.
+/// After Curator's `CuratorCacheListener.Type`, and the events of kube-runtime's watcher. The nodes
+/// of a [`TypedCache`](crate::TypedCache) are [entries](crate::TypedEntry).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum CacheEvent {
+pub enum CacheEvent<N = CachedNode> {
     /// The node was created, or is in the cache when the stream starts.
-    Created(CachedNode),
+    Created(N),
     /// The node's data was set.
     Changed {
         /// The node before.
-        old: CachedNode,
+        old: N,
         /// The node now.
-        new: CachedNode,
+        new: N,
     },
     /// The node was deleted, or this client may no longer read it. Contains the last known node.
-    Deleted(CachedNode),
+    Deleted(N),
     /// The cache is [current](CacheState::Current): everything is loaded, or the changes of an
     /// outage have been reported.
     Ready,
     /// This consumer was too slow, and events were dropped. The snapshot contains the present
     /// nodes; later events follow it, first [`Ready`](Self::Ready) if it is current.
     Resync(Snapshot),
+}
+
+impl<N> CacheEvent<N> {
+    pub(crate) fn map<M>(self, node: impl Fn(N) -> M) -> CacheEvent<M> {
+        match self {
+            Self::Created(new) => CacheEvent::Created(node(new)),
+            Self::Changed { old, new } => CacheEvent::Changed {
+                old: node(old),
+                new: node(new),
+            },
+            Self::Deleted(old) => CacheEvent::Deleted(node(old)),
+            Self::Ready => CacheEvent::Ready,
+            Self::Resync(snapshot) => CacheEvent::Resync(snapshot),
+        }
+    }
 }
 
 /// The changes of a cache, for one consumer; made by

@@ -260,6 +260,10 @@ impl CuratorCache {
         if end.is_closed() { Ok(()) } else { Err(end) }
     }
 
+    pub(crate) fn client(&self) -> &CuratorClient {
+        &self.task.client
+    }
+
     /// The path of the root on the server, including chroot and namespace.
     #[must_use]
     pub fn path(&self) -> &ZPath {

@@ -100,12 +100,13 @@ impl CachedNode {
 
 debug_line!(CachedNode, |node| path: node.inner.path, bytes: node.inner.data.len(), version: node.inner.stat.version);
 
-/// The result of looking up a path in a cache.
+/// The result of looking up a path in a cache. The node of a [`TypedCache`](crate::TypedCache) is an
+/// [entry](crate::TypedEntry).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Lookup {
+pub enum Lookup<N = CachedNode> {
     /// The node.
-    Present(CachedNode),
+    Present(N),
     /// There is no such node.
     Absent,
     /// This client cannot read the node, or one of its ancestors.
@@ -114,13 +115,22 @@ pub enum Lookup {
     Unknown,
 }
 
-impl Lookup {
+impl<N> Lookup<N> {
     /// The node, if it is present.
     #[must_use]
-    pub fn node(self) -> Option<CachedNode> {
+    pub fn node(self) -> Option<N> {
         match self {
             Self::Present(node) => Some(node),
             _ => None,
+        }
+    }
+
+    pub(crate) fn map<M>(self, node: impl FnOnce(N) -> M) -> Lookup<M> {
+        match self {
+            Self::Present(present) => Lookup::Present(node(present)),
+            Self::Absent => Lookup::Absent,
+            Self::Denied => Lookup::Denied,
+            Self::Unknown => Lookup::Unknown,
         }
     }
 }
@@ -193,11 +203,6 @@ impl Snapshot {
         } else {
             Lookup::Unknown
         }
-    }
-
-    /// Whether users see the node at `path`, if it exists.
-    pub(crate) fn shows(&self, path: &ZPath) -> bool {
-        self.scope.shows(path)
     }
 
     /// The readable children of a node, ordered by name. Takes O(log n) time for each child, where

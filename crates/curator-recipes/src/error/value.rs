@@ -1,4 +1,4 @@
-//! The errors of shared and atomic values.
+//! The errors of values: shared and atomic ones, and the entries of a typed cache.
 
 use std::sync::Arc;
 
@@ -9,8 +9,9 @@ use curator_client::{
 use super::Error;
 use crate::codec::Suffix;
 
-/// An error of a [`SharedValue`](crate::SharedValue) or a
-/// [`DistributedAtomicValue`](crate::DistributedAtomicValue).
+/// An error of a [`SharedValue`](crate::SharedValue), a
+/// [`DistributedAtomicValue`](crate::DistributedAtomicValue), or an entry of a
+/// [`TypedCache`](crate::TypedCache).
 ///
 /// Its text and its `Debug` output contain no data of a node that cannot be decoded.
 #[derive(Clone, thiserror::Error)]
@@ -41,14 +42,38 @@ pub enum ValueError {
         attempts: u32,
     },
     /// The reply was lost: the value may or may not have been changed. A retry could change it
-    /// twice.
-    #[error("it is unknown whether {path} was changed, and a retry could change it twice: {cause}")]
+    /// again, or undo another client's change.
+    #[error("it is unknown whether {path} was changed, and a retry could change it again: {cause}")]
     OutcomeUnknown {
         /// The node.
         path: ZPath,
         /// What happened.
         #[source]
         cause: ClientError,
+    },
+    /// A read before the write of an entry failed. Nothing was changed, although the
+    /// [outcome](ClientError::outcome) of the read may be unknown.
+    #[error("{path} was not changed: a read before the write failed: {cause}")]
+    ReadFailed {
+        /// The node.
+        path: ZPath,
+        /// What happened.
+        #[source]
+        cause: ClientError,
+    },
+    /// The entry does not have the expected version. Nothing was changed.
+    #[error("{path} was not changed: it does not have the expected version")]
+    Conflict {
+        /// The node.
+        path: ZPath,
+    },
+    /// The value was written, but over the value of a new entry: other clients have deleted the
+    /// expected one, and created one with the same number of writes, between the read of the
+    /// version and the write.
+    #[error("{path} was created again during the write, and its value was overwritten")]
+    Overwritten {
+        /// The node.
+        path: ZPath,
     },
     /// The sum overflows the type. Nothing was changed.
     #[error("{path} is {value}: adding {delta} overflows")]
@@ -69,18 +94,20 @@ pub enum ValueError {
     },
     /// The node was written 2^32 - 1 times, and its version is one that servers treat as any
     /// version, so a conditional write is not possible. For a value, call
-    /// [`force_set`](crate::DistributedAtomicValue::force_set); a receipt can be deleted while its
-    /// process does not run.
+    /// [`force_set`](crate::DistributedAtomicValue::force_set), and for an entry, [`put` of
+    /// `Any`](crate::ExpectedVersion::Any); a receipt can be deleted while its process does not
+    /// run.
     #[error(
         "the version of {path} is -1, which servers treat as any version: first set the value unconditionally, or delete the receipt"
     )]
     VersionExhausted {
-        /// The node: the value or the receipt.
+        /// The node: the value, the entry or the receipt.
         path: ZPath,
     },
     /// The node's data cannot be decoded. The text leaves out a `cause` that may [quote
     /// them](crate::CodecError). Write a valid value with
-    /// [`force_set`](crate::DistributedAtomicValue::force_set).
+    /// [`force_set`](crate::DistributedAtomicValue::force_set) or
+    /// [`put`](crate::TypedCache::put).
     #[error("{path} has no valid value{}", Suffix(&**cause))]
     Invalid {
         /// The node.
@@ -157,7 +184,7 @@ impl ValueError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Client(error) => error.is_retryable(),
+            Self::Client(error) | Self::ReadFailed { cause: error, .. } => error.is_retryable(),
             Self::Lock { cause, .. } => cause.is_retryable(),
             Self::Contended { .. }
             | Self::ReceiptInUse {
@@ -171,7 +198,9 @@ impl ValueError {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match self {
-            Self::Client(error) | Self::OutcomeUnknown { cause: error, .. } => {
+            Self::Client(error)
+            | Self::OutcomeUnknown { cause: error, .. }
+            | Self::ReadFailed { cause: error, .. } => {
                 error.is_closed()
                     || matches!(
                         error,
@@ -192,6 +221,7 @@ impl ValueError {
         match self {
             Self::Client(error) => error.outcome(),
             Self::OutcomeUnknown { .. }
+            | Self::Overwritten { .. }
             | Self::ReceiptInUse {
                 is_in_doubt: true, ..
             }

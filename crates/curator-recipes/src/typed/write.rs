@@ -1,12 +1,45 @@
 //! Writes the entries of a typed cache: creates, sets and deletes nodes by version.
 
-use curator_client::{
-    CreateMode, CuratorClient, Error as ClientError, NodeSpec, Outcome, Request, Session, Stat,
-    ZPath,
-};
+use curator_client::{Error as ClientError, Outcome, Request, Session, Stat, ZPath};
 
-use super::{EntryError, EntryVersion, TypedCache};
+use super::TypedCache;
+use crate::error::ValueError;
 use crate::shared::ANY_VERSION;
+
+/// Identifies a state of an entry: the node, by the zxid of its creation, and the number of writes
+/// since.
+///
+/// # Caveats
+///
+/// ZooKeeper compares only the number of writes, which restarts when an entry is deleted and
+/// created again. So [`put`](TypedCache::put) and [`delete`](TypedCache::delete) of a version first
+/// read the node from an up-to-date server, and send nothing if it is another one. If other clients
+/// delete the node, create it again and write it until it has the same number, all between this
+/// read and the write, a `put` replaces a value that it does not know: it then returns
+/// [`Overwritten`](ValueError::Overwritten). A `delete` cannot detect that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "identifies a state of a node; callers may store it and write it in full"
+)]
+pub struct EntryVersion {
+    /// The zxid of the node's creation (`czxid`).
+    pub czxid: i64,
+    /// The number of writes since the creation.
+    pub version: i32,
+}
+
+impl EntryVersion {
+    pub(super) fn of(stat: &Stat) -> Self {
+        let Stat { czxid, version, .. } = *stat;
+        Self { czxid, version }
+    }
+}
 
 /// What [`TypedCache::put`] requires of the entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,15 +59,13 @@ impl From<EntryVersion> for ExpectedVersion {
     }
 }
 
-type ClientResult<T> = Result<T, ClientError>;
-
 impl<T: Send + Sync + 'static> TypedCache<T> {
     /// Creates or sets the entry called `name`, if it has the expected version: an
     /// [`ExpectedVersion`], or the [version](super::TypedEntry::version) of the entry. Returns the new
     /// version.
     ///
     /// Returns when the servers have confirmed the write. [`get`](Self::get) may not have it yet:
-    /// see [`caught_up`](Self::caught_up).
+    /// see [`caught_up`](crate::CuratorCache::caught_up).
     ///
     /// An entry is created as a persistent node; missing parents as containers, which the servers
     /// delete after their last child. An unconditional write sends one request if the entry exists,
@@ -43,12 +74,13 @@ impl<T: Send + Sync + 'static> TypedCache<T> {
     ///
     /// # Errors
     ///
-    /// - [`Conflict`](EntryError::Conflict): the entry does not have the expected version.
-    /// - [`OutcomeUnknown`](EntryError::OutcomeUnknown): the reply was lost. Only
+    /// - [`Conflict`](ValueError::Conflict): the entry does not have the expected version.
+    /// - [`OutcomeUnknown`](ValueError::OutcomeUnknown): the reply was lost. Only
     ///   [`ExpectedVersion::Any`] is retried, and can overwrite what another client has written
     ///   since the first attempt.
-    /// - [`Overwritten`](EntryError::Overwritten).
-    /// - Errors of the client, such as an invalid name.
+    /// - [`Overwritten`](ValueError::Overwritten), [`ReadFailed`](ValueError::ReadFailed),
+    ///   [`VersionExhausted`](ValueError::VersionExhausted).
+    /// - [`Client`](ValueError::Client), such as an invalid name. Nothing was changed.
     ///
     /// # Cancel safety
     ///
@@ -58,38 +90,39 @@ impl<T: Send + Sync + 'static> TypedCache<T> {
         name: &str,
         value: &T,
         expected: impl Into<ExpectedVersion> + Send,
-    ) -> Result<EntryVersion, EntryError> {
-        let client = &self.client;
+    ) -> Result<EntryVersion, ValueError> {
         let path = &self.entry_path(name)?;
-        let node = &NodeSpec {
-            path: path.clone(),
-            data: self.codec.encode(value).into(),
-            mode: CreateMode::Persistent,
-            acl: client.acl_for(path),
-        };
-        let expected = expected.into();
-        let stat = match expected {
-            ExpectedVersion::Any => {
-                let put = |session| async move { put_any(client, &session, node).await };
-                client.retry_write(put).await.map(Some)
+        let data = &self.codec.encode(value);
+        let client = self.cache.client();
+        let create = client.create().creating_parent_containers();
+        let stat = match expected.into() {
+            ExpectedVersion::Any => match client.set_data(path, data, None).await {
+                Err(set) if is_no_node(&set) => {
+                    let put = create.or_set_data().for_path_with_stat(path, data).await;
+                    // An attempt to set the data whose reply was lost stays in doubt.
+                    put.map(|created| created.stat)
+                        .map_err(|cause| match set.outcome() {
+                            Outcome::Unknown => set,
+                            Outcome::NotApplied => cause,
+                        })
+                }
+                set => set,
             }
+            .map_err(|cause| failed(path, cause, true))?,
             ExpectedVersion::Absent => {
-                let create = |session| async move { create(client, &session, node).await };
-                client.retry(create).await
+                let created = create.for_path_with_stat(path, data).await;
+                created.map_err(|cause| failed(path, cause, false))?.stat
             }
-            ExpectedVersion::Is(version) => {
-                let set = |session: &Session, version| session.set_data(path, &node.data, version);
-                if_unchanged(client, path, version, set).await
+            ExpectedVersion::Is(expected) => {
+                let set = |session: &Session, version| session.set_data(path, data, version);
+                let stat = self.if_unchanged(path, expected, set).await?;
+                if stat.czxid != expected.czxid {
+                    return Err(ValueError::Overwritten { path: path.clone() });
+                }
+                stat
             }
         };
-        let is_repeated = expected == ExpectedVersion::Any;
-        let stat = settled(path, stat, is_repeated)?;
-        match expected {
-            ExpectedVersion::Is(EntryVersion { czxid, .. }) if czxid != stat.czxid => {
-                Err(EntryError::Overwritten { path: path.clone() })
-            }
-            _ => Ok(EntryVersion::of(&stat)),
-        }
+        Ok(EntryVersion::of(&stat))
     }
 
     /// Deletes the entry called `name`, if it has this version. Sends a `sync` and a read, then the
@@ -100,117 +133,73 @@ impl<T: Send + Sync + 'static> TypedCache<T> {
     ///
     /// # Errors
     ///
-    /// - [`Conflict`](EntryError::Conflict): the entry is missing or has another version.
-    /// - [`OutcomeUnknown`](EntryError::OutcomeUnknown): the reply was lost. The request is not
+    /// - [`Conflict`](ValueError::Conflict): the entry is missing or has another version.
+    /// - [`OutcomeUnknown`](ValueError::OutcomeUnknown): the reply was lost. The request is not
     ///   retried: a retry could delete an entry that another client has created since.
-    /// - Errors of the client, such as an invalid name, or
-    ///   [`NotEmpty`](curator_client::Error::NotEmpty).
+    /// - [`ReadFailed`](ValueError::ReadFailed),
+    ///   [`VersionExhausted`](ValueError::VersionExhausted).
+    /// - [`Client`](ValueError::Client), such as an invalid name, or
+    ///   [`NotEmpty`](curator_client::Error::NotEmpty). Nothing was changed.
     ///
     /// # Cancel safety
     ///
     /// The delete may be applied even if the future is dropped.
-    pub async fn delete(&self, name: &str, version: EntryVersion) -> Result<(), EntryError> {
+    pub async fn delete(&self, name: &str, version: EntryVersion) -> Result<(), ValueError> {
         let path = &self.entry_path(name)?;
         let delete = |session: &Session, version| session.delete(path, version);
-        let deleted = if_unchanged(&self.client, path, version, delete).await;
-        settled(path, deleted, false)
+        self.if_unchanged(path, version, delete).await
     }
-}
 
-/// Creates or sets the node, whatever its version.
-async fn put_any(client: &CuratorClient, session: &Session, node: &NodeSpec) -> ClientResult<Stat> {
-    let set = || session.set_data(&node.path, &node.data, None);
-    match set().await {
-        Err(ClientError::NoNode { .. }) => {}
-        set => return set,
-    }
-    match client.create_with_containers(session, node).await {
-        // Another client has created the node.
-        Err(ClientError::NodeExists { .. }) => match set().await {
-            // And deleted it.
-            Err(ClientError::NoNode { operation, path }) => {
-                Err(ClientError::KeepsChanging { operation, path })
+    /// Sends `write` for the node at `path`, at most once, if the node has this version. Each
+    /// attempt reads the version: during an outage, the node may be created again. So neither
+    /// `set_data` of the client, which would read once, nor its `delete`, which repeats a delete
+    /// whose reply is lost, is of use here.
+    async fn if_unchanged<R>(
+        &self,
+        path: &ZPath,
+        expected: EntryVersion,
+        write: impl Fn(&Session, Option<i32>) -> Request<R>,
+    ) -> Result<R, ValueError> {
+        if expected.version == ANY_VERSION {
+            return Err(ValueError::VersionExhausted { path: path.clone() });
+        }
+        let write = &write;
+        let attempt = |session: Session| async move {
+            // Sent together. The `sync` comes first, so that the server is up to date.
+            let synced = session.sync(path);
+            let found = session.exists(path);
+            synced.await?;
+            if found.await?.as_ref().map(EntryVersion::of) != Some(expected) {
+                let (operation, path) = ("write", path.clone());
+                return Err(ClientError::BadVersion { operation, path });
             }
-            set => set,
-        },
-        created => Ok(created?.stat),
+            let written = write(&session, Some(expected.version)).await;
+            written.map_err(|error| error.of_unrepeatable(path))
+        };
+        let written = self.cache.client().retry(attempt).await;
+        written.map_err(|cause| failed(path, cause, false))
     }
 }
 
-/// Creates the node; `None` if there is one.
-async fn create(
-    client: &CuratorClient,
-    session: &Session,
-    node: &NodeSpec,
-) -> ClientResult<Option<Stat>> {
-    match client.create_with_containers(session, node).await {
-        Ok(created) => Ok(Some(created.stat)),
-        Err(ClientError::NodeExists { .. }) => Ok(None),
-        Err(error) => Err(not_repeatable(&node.path, error)),
+/// Whether the last attempt has found no node.
+fn is_no_node(error: &ClientError) -> bool {
+    match error {
+        ClientError::RetryFailed { cause, .. } => is_no_node(cause),
+        _ => matches!(error, ClientError::NoNode { .. }),
     }
 }
 
-/// Sends `write` for the node at `path`, at most once, if the node has this version; `None` if it
-/// does not.
-async fn if_unchanged<R>(
-    client: &CuratorClient,
-    path: &ZPath,
-    expected: EntryVersion,
-    write: impl Fn(&Session, Option<i32>) -> Request<R>,
-) -> ClientResult<Option<R>> {
-    if expected.version == ANY_VERSION {
-        return Err(ClientError::InvalidRequest {
-            operation: "write",
-            path: path.clone(),
-            reason: "servers treat the version -1 as any version: write unconditionally".to_owned(),
-        });
-    }
-    let write = &write;
-    let attempt = |session: Session| async move {
-        // Sent together. The `sync` comes first, so that the server is up to date.
-        let synced = session.sync(path);
-        let found = session.exists(path);
-        synced.await?;
-        if found.await?.map(|stat| EntryVersion::of(&stat)) != Some(expected) {
-            return Ok(None);
-        }
-        match write(&session, Some(expected.version)).await {
-            Ok(written) => Ok(Some(written)),
-            Err(ClientError::BadVersion { .. } | ClientError::NoNode { .. }) => Ok(None),
-            Err(error) => Err(not_repeatable(path, error)),
-        }
-    };
-    client.retry(attempt).await
-}
-
-/// The error that ends the retries if the request may have been applied.
-fn not_repeatable(path: &ZPath, error: ClientError) -> ClientError {
-    match error.outcome() {
-        Outcome::Unknown => ClientError::Ambiguous {
-            path: path.clone(),
-            cause: Box::new(error),
-        },
-        Outcome::NotApplied => error,
-    }
-}
-
-/// The result of a write: `None` is a conflict.
-fn settled<R>(
-    path: &ZPath,
-    written: ClientResult<Option<R>>,
-    is_repeated: bool,
-) -> Result<R, EntryError> {
+/// The error of a write. If the write is not repeated, an unknown outcome of it is an
+/// [`Ambiguous`](ClientError::Ambiguous), and any other error is one of the reads before it.
+fn failed(path: &ZPath, cause: ClientError, is_repeated: bool) -> ValueError {
     let path = path.clone();
-    match written {
-        Ok(Some(written)) => Ok(written),
-        Ok(None) => Err(EntryError::Conflict { path }),
-        // Of a write that is not repeated, any other error is one of the reads before it.
-        Err(cause @ ClientError::Ambiguous { .. }) => {
-            Err(EntryError::OutcomeUnknown { path, cause })
-        }
-        Err(cause) if is_repeated && cause.outcome() == Outcome::Unknown => {
-            Err(EntryError::OutcomeUnknown { path, cause })
-        }
-        Err(cause) => Err(cause.into()),
+    match cause {
+        ClientError::NodeExists { .. }
+        | ClientError::BadVersion { .. }
+        | ClientError::NoNode { .. } => ValueError::Conflict { path },
+        ClientError::Ambiguous { .. } => ValueError::OutcomeUnknown { path, cause },
+        _ if cause.outcome() == Outcome::NotApplied => ValueError::Client(cause),
+        _ if is_repeated => ValueError::OutcomeUnknown { path, cause },
+        _ => ValueError::ReadFailed { path, cause },
     }
 }

@@ -56,14 +56,19 @@ async fn a_typed_cache_loads_100_000_entries_with_few_requests() {
     };
     let codec = (|value: &u32| value.to_string().into_bytes(), decode);
     proxy.reset_counts();
-    let typed = TypedCache::start(&client, "/leaves", codec).unwrap();
-    let loaded = within(CROWD_TIMEOUT, typed.ready()).await.unwrap();
+    let options = CuratorCache::builder(&client, "/leaves").unwrap();
+    let typed = TypedCache::start(options, codec).unwrap();
+    let loaded = within(CROWD_TIMEOUT, typed.cache().ready()).await.unwrap();
     let requests: u64 = without_probes(&proxy).values().sum();
     say(&format!(
         "crowd: {entries} entries loaded by {requests} requests"
     ));
-    assert_eq!(loaded.iter().count(), entries);
-    assert!(loaded.iter().all(|entry| **entry.value().unwrap() == 1));
+    assert_eq!(typed.entries(&loaded).count(), entries);
+    assert!(
+        typed
+            .entries(&loaded)
+            .all(|entry| **entry.value().unwrap() == 1)
+    );
     assert_eq!(decoded.load(Ordering::Relaxed), entries);
     // 290 nodes a read, and some reads to begin with.
     let most = entries as u64 / 290 + 50;
@@ -78,8 +83,10 @@ async fn a_typed_cache_loads_100_000_entries_with_few_requests() {
     within(CROWD_TIMEOUT, writer.set_data("/leaves/000000", "2", None))
         .await
         .unwrap();
-    let caught_up = within(CROWD_TIMEOUT, typed.caught_up()).await.unwrap();
-    let changed = caught_up.get("000000").unwrap().unwrap();
+    within(CROWD_TIMEOUT, typed.cache().caught_up())
+        .await
+        .unwrap();
+    let changed = typed.get("000000").unwrap().node().unwrap();
     assert_eq!(**changed.value().unwrap(), 2);
     assert_eq!(decoded.load(Ordering::Relaxed), entries + 1);
     let again: u64 = without_probes(&proxy).values().sum();

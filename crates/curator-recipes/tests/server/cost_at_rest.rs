@@ -280,8 +280,9 @@ async fn add_caches(stage: &mut Stage) {
     let typed = async |client: &CuratorClient| {
         // The data are empty, and so invalid.
         let typed = numbers(client, "/cache");
-        typed.ready().await.unwrap();
-        assert!(typed.get("a").unwrap().unwrap().value().is_err());
+        typed.cache().ready().await.unwrap();
+        let entry = typed.get("a").unwrap().node().unwrap();
+        assert!(entry.value().is_err());
         typed
     };
     stage.add("a typed cache", 0, typed).await;

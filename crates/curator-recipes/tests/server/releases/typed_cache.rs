@@ -9,8 +9,8 @@ use curator_recipes::client::{
     RetryForever, RetryNTimes,
 };
 use curator_recipes::{
-    Changes, CuratorCache, EntryError, EntryEvent, EntryVersion, ExpectedVersion, TypedCache,
-    ValueCodec,
+    CacheError, CacheEvent, Changes, CuratorCache, EntryVersion, ExpectedVersion, Lookup,
+    TypedCache, TypedEntry, ValueCodec, ValueError,
 };
 use curator_test::{FaultProxy, OpCode};
 use tokio::runtime::Builder;
@@ -32,22 +32,33 @@ fn number() -> impl ValueCodec<u32> {
 }
 
 pub(crate) fn numbers(client: &CuratorClient, path: &str) -> TypedCache<u32> {
-    TypedCache::start(client, path, number()).unwrap()
+    TypedCache::start(CuratorCache::builder(client, path).unwrap(), number()).unwrap()
+}
+
+/// The present entry called `name`.
+fn entry(typed: &TypedCache<u32>, name: &str) -> TypedEntry<u32> {
+    typed.get(name).unwrap().node().unwrap()
+}
+
+fn is_absent(typed: &TypedCache<u32>, name: &str) -> bool {
+    matches!(typed.get(name).unwrap(), Lookup::Absent)
 }
 
 /// The value and the version of an entry, after the cache has caught up.
 async fn caught_up(typed: &TypedCache<u32>, name: &str) -> Option<(u32, EntryVersion)> {
-    let entries = soon(typed.caught_up()).await.unwrap();
-    let entry = entries.get(name).unwrap()?;
+    soon(typed.cache().caught_up()).await.unwrap();
+    let found = typed.get(name).unwrap();
+    assert!(matches!(found, Lookup::Present(_) | Lookup::Absent));
+    let entry = found.node()?;
     Some((**entry.value().unwrap(), entry.version()))
 }
 
-fn is_conflict<T>(result: &Result<T, EntryError>) -> bool {
-    matches!(result, Err(error @ EntryError::Conflict { .. }) if error.outcome() == Outcome::NotApplied && !error.is_retryable())
+fn is_conflict<T>(result: &Result<T, ValueError>) -> bool {
+    matches!(result, Err(error @ ValueError::Conflict { .. }) if error.outcome() == Outcome::NotApplied && !error.is_retryable())
 }
 
-fn is_unknown<T>(result: &Result<T, EntryError>) -> bool {
-    matches!(result, Err(error @ EntryError::OutcomeUnknown { .. }) if error.outcome() == Outcome::Unknown && !error.is_retryable())
+fn is_unknown<T>(result: &Result<T, ValueError>) -> bool {
+    matches!(result, Err(error @ ValueError::OutcomeUnknown { .. }) if error.outcome() == Outcome::Unknown && !error.is_retryable())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -84,13 +95,13 @@ async fn an_entry_is_created_read_set_by_version_and_deleted() {
     let again = put(ExpectedVersion::Any, 4).await.unwrap();
     assert!(again.version == 0 && again.czxid > first.czxid);
     typed.put("b", &5, ExpectedVersion::Absent).await.unwrap();
-    let entries = soon(other.caught_up()).await.unwrap();
-    let all: Vec<_> = entries
-        .iter()
+    let snapshot = soon(other.cache().caught_up()).await.unwrap();
+    let all: Vec<_> = other
+        .entries(&snapshot)
         .map(|entry| (entry.name().to_owned(), **entry.value().unwrap()))
         .collect();
     assert_eq!(all, [("a".to_owned(), 4), ("b".to_owned(), 5)]);
-    assert_eq!(entries.snapshot().len(), 2);
+    assert_eq!(snapshot.len(), 2);
 }
 
 /// The version of the second node is 0 too.
@@ -112,10 +123,7 @@ async fn a_version_does_not_match_an_entry_that_was_created_again() {
         typed.put("a", &3, any).await.map(drop),
         typed.delete("a", any).await,
     ] {
-        assert!(matches!(
-            refused,
-            Err(EntryError::Client(ClientError::InvalidRequest { .. }))
-        ));
+        assert!(matches!(refused, Err(ValueError::VersionExhausted { .. })));
     }
     assert_eq!(caught_up(&typed, "a").await, Some((2, new)));
 }
@@ -138,7 +146,7 @@ async fn a_put_over_an_entry_that_is_created_again_meanwhile_is_reported() {
     replace(&other, &format!("{directory}/a"), "2").await;
     proxy.release_held();
     let error = soon(putting).await.unwrap().unwrap_err();
-    assert!(matches!(error, EntryError::Overwritten { .. }), "{error}");
+    assert!(matches!(error, ValueError::Overwritten { .. }), "{error}");
     assert_eq!(
         (error.outcome(), error.is_retryable()),
         (Outcome::Unknown, false)
@@ -152,12 +160,16 @@ async fn a_name_with_several_parts_and_an_entry_that_is_not_known_are_errors() {
     let directory = path("typed/names");
     let typed = numbers(&client, &directory);
     let other = typed.put("a", &1, ExpectedVersion::Absent).await.unwrap();
-    soon(typed.ready()).await.unwrap();
-    let is_invalid = |error: EntryError| {
-        matches!(error, EntryError::Client(ClientError::InvalidPath(_))) && !error.is_retryable()
+    soon(typed.cache().ready()).await.unwrap();
+    let is_invalid = |error: ValueError| {
+        matches!(error, ValueError::Client(ClientError::InvalidPath(_))) && !error.is_retryable()
     };
     for name in ["", "a/b", "/a", ".", "..", "a\0"] {
-        assert!(is_invalid(typed.get(name).unwrap_err()), "{name:?}");
+        let error = typed.get(name).unwrap_err();
+        assert!(
+            matches!(error, CacheError::Client(ClientError::InvalidPath(_))),
+            "{name:?}"
+        );
         let any = ExpectedVersion::Any;
         assert!(
             is_invalid(typed.put(name, &1, any).await.unwrap_err()),
@@ -172,31 +184,24 @@ async fn a_name_with_several_parts_and_an_entry_that_is_not_known_are_errors() {
     // Nothing is read while the replies are held.
     proxy.hold_replies(OpCode::MultiRead);
     let loading = numbers(&client, &directory);
-    let error = loading.get("a").unwrap_err();
-    assert!(matches!(error, EntryError::NotLoaded { .. }) && error.is_retryable());
+    assert!(matches!(loading.get("a").unwrap(), Lookup::Unknown));
     proxy.release_held();
-    assert!(
-        soon(loading.ready())
-            .await
-            .unwrap()
-            .get("a")
-            .unwrap()
-            .is_some()
-    );
+    soon(loading.cache().ready()).await.unwrap();
+    assert_eq!(entry(&loading, "a").version(), other);
 
     let options = CuratorCache::builder(&client, &directory).unwrap();
     let only_b = options.filter(|node| node.name() == "b");
-    let filtered = TypedCache::start_with(only_b, number()).unwrap();
-    soon(filtered.ready()).await.unwrap();
-    let error = filtered.get("a").unwrap_err();
-    assert!(matches!(error, EntryError::Excluded { .. }) && !error.is_retryable());
-    assert!(filtered.get("b").unwrap().is_none());
+    let filtered = TypedCache::start(only_b, number()).unwrap();
+    soon(filtered.cache().ready()).await.unwrap();
+    assert!(matches!(filtered.get("a").unwrap(), Lookup::Unknown));
+    assert!(is_absent(&filtered, "b"));
 
     // It will never be loaded.
     proxy.hold_replies(OpCode::MultiRead);
     let ended = numbers(&client, &directory);
     soon(ended.cache().close()).await.unwrap();
-    let error = ended.get("a").unwrap_err();
+    assert!(matches!(ended.get("a").unwrap(), Lookup::Unknown));
+    let error = soon(ended.cache().ready()).await.unwrap_err();
     assert!(error.is_closed() && !error.is_retryable(), "{error}");
     proxy.release_held();
 }
@@ -237,11 +242,11 @@ async fn a_write_by_version_whose_read_fails_has_changed_nothing() {
     let one = typed.put("a", &1, ExpectedVersion::Absent).await.unwrap();
     for (name, fault) in FAULTS {
         let _row = Row::of(name);
-        until(async || client.session().await.is_ok()).await;
+        until(async || client.check_exists(&directory).await.is_ok()).await;
         proxy.reset_counts();
         fault(&proxy, OpCode::Exists);
         let error = soon(typed.put("a", &2, one)).await.unwrap_err();
-        assert!(matches!(error, EntryError::Client(_)), "{error}");
+        assert!(matches!(error, ValueError::ReadFailed { .. }), "{error}");
         assert_eq!(error.outcome(), Outcome::NotApplied);
         assert!(error.is_retryable(), "{error}");
         assert_eq!(requests_of(&proxy, OpCode::SetData), 0);
@@ -264,45 +269,42 @@ async fn an_entry_that_cannot_be_read_or_decoded_is_not_absent() {
     create(&owner, &node("empty"), b"").await;
     create(&owner, &node("valid"), b"1").await;
     let typed = numbers(&client, &directory);
-    soon(typed.ready()).await.unwrap();
-    let hidden = typed.get("hidden").unwrap_err();
-    assert!(matches!(hidden, EntryError::Unreadable { .. }), "{hidden}");
+    soon(typed.cache().ready()).await.unwrap();
+    assert!(matches!(typed.get("hidden").unwrap(), Lookup::Denied));
     for name in ["invalid", "empty"] {
-        let entry = typed.get(name).unwrap().unwrap();
+        let entry = entry(&typed, name);
         let error = entry.value().unwrap_err();
-        assert!(matches!(error, EntryError::Invalid { .. }), "{error}");
+        assert!(matches!(error, ValueError::Invalid { .. }), "{error}");
         assert_eq!(entry.last_valid(), None);
         // The version is known, so the entry can be repaired.
         let repaired = typed.put(name, &2, entry.version()).await.unwrap();
         assert_eq!(caught_up(&typed, name).await, Some((2, repaired)));
     }
     owner.set_data(node("valid"), "two", None).await.unwrap();
-    let entry = soon(typed.caught_up()).await.unwrap().get("valid").unwrap();
-    let entry = entry.unwrap();
-    assert!(entry.value().is_err() && entry.last_valid().is_some_and(|last| **last == 1));
+    soon(typed.cache().caught_up()).await.unwrap();
+    let valid = entry(&typed, "valid");
+    assert!(valid.value().is_err() && valid.last_valid().is_some_and(|last| **last == 1));
     // The last valid value is that of the same node.
     replace(&owner, &node("valid"), "three").await;
-    let entry = soon(typed.caught_up()).await.unwrap().get("valid").unwrap();
-    let entry = entry.unwrap();
-    assert!(entry.value().is_err() && entry.last_valid().is_none());
+    soon(typed.cache().caught_up()).await.unwrap();
+    let valid = entry(&typed, "valid");
+    assert!(valid.value().is_err() && valid.last_valid().is_none());
 }
 
 /// A change as a word, a name and a value.
-async fn next(changes: &mut Changes<EntryEvent<u32>>) -> (&'static str, String, Option<u32>) {
+async fn next(
+    changes: &mut Changes<CacheEvent<TypedEntry<u32>>>,
+) -> (&'static str, String, Option<u32>) {
     let (word, entry) = match soon(changes.next()).await.expect("the cache has ended") {
-        EntryEvent::Created(entry) => ("created", entry),
-        EntryEvent::Changed { old, new } => {
+        CacheEvent::Created(entry) => ("created", entry),
+        CacheEvent::Changed { old, new } => {
             assert_ne!(old.version(), new.version());
             ("changed", new)
         }
-        EntryEvent::Deleted(entry) => ("deleted", entry),
-        EntryEvent::Ready => return ("ready", String::new(), None),
-        EntryEvent::Resync(entries) => {
-            return (
-                "resync",
-                String::new(),
-                u32::try_from(entries.iter().count()).ok(),
-            );
+        CacheEvent::Deleted(entry) => ("deleted", entry),
+        CacheEvent::Ready => return ("ready", String::new(), None),
+        CacheEvent::Resync(snapshot) => {
+            return ("resync", String::new(), u32::try_from(snapshot.len()).ok());
         }
         other => panic!("{other:?}"),
     };
@@ -315,9 +317,9 @@ async fn changes_report_created_set_invalid_and_deleted_entries() {
     let client = connected().await;
     let directory = path("typed/changes");
     let options = CuratorCache::builder(&client, &directory).unwrap();
-    let typed = TypedCache::start_with(options.event_capacity(4), number()).unwrap();
+    let typed = TypedCache::start(options.event_capacity(4), number()).unwrap();
     typed.put("a", &1, ExpectedVersion::Absent).await.unwrap();
-    soon(typed.caught_up()).await.unwrap();
+    soon(typed.cache().caught_up()).await.unwrap();
     let mut changes = typed.changes();
     let event = |word, name: &str, value| (word, name.to_owned(), value);
     assert_eq!(next(&mut changes).await, event("created", "a", Some(1)));
@@ -340,12 +342,12 @@ async fn changes_report_created_set_invalid_and_deleted_entries() {
     assert_eq!(next(&mut changes).await, event("deleted", "a", None));
     for number in 0..10 {
         typed.put("b", &number, ExpectedVersion::Any).await.unwrap();
-        soon(typed.caught_up()).await.unwrap();
+        soon(typed.cache().caught_up()).await.unwrap();
     }
     assert_eq!(next(&mut changes).await, event("resync", "", Some(1)));
     soon(typed.cache().close()).await.unwrap();
     while soon(changes.next()).await.is_some() {}
-    assert_eq!(**typed.get("b").unwrap().unwrap().value().unwrap(), 9);
+    assert_eq!(**entry(&typed, "b").value().unwrap(), 9);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -365,17 +367,17 @@ async fn each_state_of_an_entry_is_decoded_once() {
     };
     let codec = (|number: &u32| number.to_string().into_bytes(), decode);
     let options = CuratorCache::builder(&client, &directory).unwrap();
-    let typed = TypedCache::start_with(options.without_data(), codec).unwrap();
-    soon(typed.ready()).await.unwrap();
+    let typed = TypedCache::start(options.without_data(), codec).unwrap();
+    soon(typed.cache().ready()).await.unwrap();
     let decoded = || calls.load(Ordering::Relaxed);
     assert_eq!(decoded(), 2, "the directory is no entry");
-    let first = typed.get("a").unwrap().unwrap();
+    let first = entry(&typed, "a");
     assert!(first.node().data().is_empty());
     let mut changes = [typed.changes(), typed.changes()];
     for changes in &mut changes {
         assert_eq!(next(changes).await.2, Some(1));
     }
-    for entry in typed.entries().iter() {
+    for entry in typed.entries(&typed.cache().snapshot()) {
         assert_eq!(**entry.value().unwrap(), 1);
     }
     assert_eq!(decoded(), 2);
@@ -393,9 +395,9 @@ async fn each_state_of_an_entry_is_decoded_once() {
         .unwrap();
     proxy.refuse(false).unwrap();
     assert_eq!(caught_up(&typed, "b").await.unwrap().0, 2);
-    let entry = typed.get("a").unwrap().unwrap();
-    assert_ne!(entry.node().stat(), first.node().stat());
-    assert!(Arc::ptr_eq(entry.value().unwrap(), first.value().unwrap()));
+    let now = entry(&typed, "a");
+    assert_ne!(now.node().stat(), first.node().stat());
+    assert!(Arc::ptr_eq(now.value().unwrap(), first.value().unwrap()));
     assert_eq!(decoded(), 3);
 }
 
@@ -419,6 +421,15 @@ async fn a_write_by_version_whose_reply_is_lost_is_not_repeated() {
     create(&other, &directory, b"").await;
     let typed = numbers(&client, &directory);
     for (name, fault) in FAULTS {
+        // An unconditional write is repeated, and creates the entry.
+        fault(&proxy, OpCode::SetData);
+        let zero = soon(typed.put("a", &0, ExpectedVersion::Any))
+            .await
+            .unwrap();
+        proxy.disarm();
+        assert_eq!(caught_up(&typed, "a").await, Some((0, zero)), "{name}");
+        soon(typed.delete("a", zero)).await.unwrap();
+
         proxy.reset_counts();
         fault(&proxy, OpCode::Create2);
         assert!(
@@ -441,7 +452,7 @@ async fn a_write_by_version_whose_reply_is_lost_is_not_repeated() {
             "{name}"
         );
 
-        // An unconditional write is repeated.
+        // So it does if the entry exists.
         fault(&proxy, OpCode::SetData);
         let three = soon(typed.put("a", &3, ExpectedVersion::Any))
             .await
@@ -498,22 +509,19 @@ fn invalid_data_of_entries_are_logged_without_their_content() {
                 create(&client, &format!("{directory}/{name}"), data.as_bytes()).await;
             }
             let typed = numbers(&client, &directory);
-            soon(typed.ready()).await.unwrap();
-            let error = typed.get("a").unwrap().unwrap().value().unwrap_err();
+            soon(typed.cache().ready()).await.unwrap();
+            let error = entry(&typed, "a").value().unwrap_err();
             assert!(
                 error
                     .to_string()
-                    .ends_with("/a are invalid: invalid digit found in string")
+                    .ends_with("/a has no valid value: invalid digit found in string")
             );
             let quoting = |data: &[u8]| Err::<u32, _>(String::from_utf8_lossy(data).into_owned());
             let codec = (|number: &u32| vec![u8::try_from(*number).unwrap()], quoting);
-            let typed = TypedCache::start(&client, &directory, codec).unwrap();
-            let quoted = soon(typed.ready())
-                .await
-                .unwrap()
-                .get("a")
-                .unwrap()
-                .unwrap();
+            let options = CuratorCache::builder(&client, &directory).unwrap();
+            let typed = TypedCache::start(options, codec).unwrap();
+            soon(typed.cache().ready()).await.unwrap();
+            let quoted = entry(&typed, "a");
             let error = quoted.value().unwrap_err();
             assert!(!format!("{error} {error:?} {quoted:?}").contains("secret"));
             let source = std::error::Error::source(&error).unwrap();
@@ -552,19 +560,16 @@ async fn reads_send_nothing_and_writes_what_the_table_states() {
     leaves.commit().await.unwrap();
     // Opens the session of the caches.
     let first = numbers(&client, &format!("{directory}-first"));
-    soon(first.ready()).await.unwrap();
+    soon(first.cache().ready()).await.unwrap();
     proxy.reset_counts();
     let typed = numbers(&client, &directory);
-    soon(typed.ready()).await.unwrap();
+    soon(typed.cache().ready()).await.unwrap();
     assert_eq!(
         spent(&proxy),
         stated(("typed cache", "load a directory of 200 entries")).await
     );
-    for entry in typed.entries().iter() {
-        assert_eq!(
-            **typed.get(entry.name()).unwrap().unwrap().value().unwrap(),
-            1
-        );
+    for entry in typed.entries(&typed.cache().snapshot()) {
+        assert_eq!(**self::entry(&typed, entry.name()).value().unwrap(), 1);
     }
     // Any request would have arrived before the reply to this `sync`, which is not counted.
     client.sync("/").await.unwrap();
@@ -578,7 +583,7 @@ async fn reads_send_nothing_and_writes_what_the_table_states() {
         .put("leaf-000", &2, ExpectedVersion::Any)
         .await
         .unwrap();
-    until(async || typed.get("leaf-000").unwrap().unwrap().version().version == 1).await;
+    until(async || entry(&typed, "leaf-000").version().version == 1).await;
     assert_eq!(
         spent(&proxy),
         stated(("typed cache", "another client sets an entry")).await
