@@ -179,4 +179,38 @@ mod tests {
         );
         assert_eq!(plan.shards_of("a").len(), 4);
     }
+
+    /// After an outage, no member's turn has come already.
+    #[test]
+    fn members_write_in_their_order_after_they_have_lost_sight() {
+        let now = now();
+        let outdated = view(Some(planned(&["a", "b"])), &["a", "b", "c"]);
+        let mut planner = planner("c");
+        let turn = |since| Step::Wait(Some(since + 2 * PATIENCE));
+        assert_eq!(planner.step(&outdated, now), turn(now));
+        planner.lose_sight();
+        let later = now + RESERVED;
+        assert_eq!(planner.step(&outdated, later), turn(later));
+    }
+
+    /// The times of the members before this one begin with each plan.
+    #[test]
+    fn members_write_in_their_order_if_a_plan_is_soon_out_of_date() {
+        let now = now();
+        let mut planner = planner("c");
+        let mut view = view(Some(planned(&["a", "b"])), &["a", "b", "c"]);
+        assert_eq!(
+            planner.step(&view, now),
+            Step::Wait(Some(now + 2 * PATIENCE))
+        );
+        // `a` has written, and another member has joined.
+        view.plan = planned(&["a", "b", "c"]);
+        view.version = Some(4);
+        view.present.insert("d".to_owned(), 1);
+        let later = now + 3 * PATIENCE;
+        assert_eq!(
+            planner.step(&view, later),
+            Step::Wait(Some(later + 2 * PATIENCE))
+        );
+    }
 }

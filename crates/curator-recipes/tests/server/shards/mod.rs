@@ -1,6 +1,7 @@
 //! Shards that are divided among members: in simulated time, and on a server.
 
 mod attacks;
+mod claims;
 mod costs;
 mod ends;
 mod faults;
