@@ -574,8 +574,8 @@ pub struct InvalidRetryPolicy {
 
 debug_as_text!(InvalidRetryPolicy);
 
-/// Implements the methods of an error that can be the error of a part, such as the client's. Every
-/// other variant is permanent, and nothing was changed.
+/// Implements the methods of an error that can be the error of a part, such as the client's, and
+/// its conversion from an invalid path. Every other variant is permanent, and nothing was changed.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! error_of_parts {

@@ -306,13 +306,18 @@ fn is_in_queue(
 /// Waits until the queue of an election has another participant than one that is in it.
 pub(crate) async fn another_waits(client: &CuratorClient, election: &ZPath) {
     let mut retrier = client.persistent_retrier();
-    while let Ok(session) = client.session().await {
-        match session.watch_children(election).await {
-            Ok((queue, watch)) if queue.len() < 2 => {
-                fired(&mut Some((session, watch))).await;
-            }
+    loop {
+        let queue = async {
+            let session = client.session().await?;
+            let (queue, watch) = session.watch_children(election).await?;
+            Ok((queue, Some((session, watch))))
+        };
+        match queue.await {
+            // The other node may belong to a process with the same id.
+            Ok((queue, mut watch)) if queue.len() < 2 => drop(fired(&mut watch).await),
             Ok(_) | Err(curator_client::Error::NoNode { .. }) => return,
             Err(_) if retrier.again().await.is_ok() => {}
+            // The client has closed.
             Err(_) => return,
         }
     }

@@ -232,7 +232,7 @@ impl ShardAssignment {
     /// # Errors
     ///
     /// When the path is invalid, the id or the name of a shard is not valid as the name of a node,
-    /// or the number of shards is not 1 to 10,000.
+    /// the number of shards is not 1 to 10,000, or their names have more than 500,000 bytes.
     pub fn builder(
         client: &CuratorClient,
         path: impl NodePath,
@@ -307,7 +307,7 @@ impl ShardAssignment {
             let running = job(shard, lease);
             Box::pin(running.map_err(|error| Box::new(error) as Box<dyn Display + Send>))
         };
-        let run = Run::start(self, Arc::new(job))?;
+        let run = Run::start(self, Arc::new(job));
         // On the heap, because users keep this future beside others.
         Box::pin(run.until(shutdown)).await
     }

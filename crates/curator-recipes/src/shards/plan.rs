@@ -1,6 +1,6 @@
 //! The plan: which member serves which shard. Does no I/O.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// The names of shards.
 pub(super) type Names = BTreeSet<String>;
@@ -67,6 +67,13 @@ impl Plan {
             .unwrap_or_default()
     }
 
+    /// The member that has a shard.
+    pub(super) fn member_of(&self, shard: &str) -> Option<&String> {
+        let mut members = self.members.iter();
+        let found = members.find(|(_, member)| member.shards.contains(shard));
+        found.map(|(id, _)| id)
+    }
+
     /// The plan that follows this one when these members are present, with these weights. The
     /// `reserved` members of this plan, which are absent, keep what they have.
     ///
@@ -82,14 +89,12 @@ impl Plan {
         let absent = absent.filter(|(id, _)| !present.contains_key(*id) && reserved(id));
         let members = present.iter().map(|(id, weight)| (id, *weight));
         let kept = members.chain(absent).map(|(id, weight)| {
-            let mut kept = self.shards_of(id);
-            kept.retain(|shard| shards.contains(shard));
-            let shards = kept;
+            let has = self.shards_of(id);
+            let shards = has.intersection(shards).cloned().collect();
             (id.clone(), Member { weight, shards })
         });
-        let mut next = Self {
-            members: kept.collect(),
-        };
+        let members = kept.collect();
+        let mut next = Self { members };
         let quotas = next.quotas(shards.len(), present);
         for (id, quota) in &quotas {
             let shards = &mut next.members.entry(id.clone()).or_default().shards;
@@ -119,22 +124,23 @@ impl Plan {
         if present.values().all(|weight| *weight == 0) {
             return present.keys().map(|id| (id.clone(), has(id))).collect();
         }
+        // The one with the fewest comes first. Of two equal ones, a member keeps what it has.
+        let ranked = |id, weight: u64, has: usize, quota: usize| {
+            let need = weight / (2 * quota as u64 + 1);
+            (need, has > quota, id, weight, has, quota)
+        };
         let members = present.iter();
-        let members = members.map(|(id, weight)| (id, u128::from(*weight), has(id), 0_usize));
-        let mut members: Vec<_> = members.collect();
+        let members = members.map(|(id, weight)| ranked(id, u64::from(*weight) << 32, has(id), 0));
+        let mut members: BinaryHeap<_> = members.collect();
         for _ in 0..shards {
-            let neediest = members.iter_mut().max_by(|one, other| {
-                let priority = one.1 * (2 * other.3 as u128 + 1);
-                let order = priority.cmp(&(other.1 * (2 * one.3 as u128 + 1)));
-                // Of two equal ones, a member keeps what it has.
-                order.then((one.2 > one.3).cmp(&(other.2 > other.3)))
-            });
-            if let Some((.., quota)) = neediest {
-                *quota += 1;
+            if let Some((_, _, id, weight, has, quota)) = members.pop() {
+                members.push(ranked(id, weight, has, quota + 1));
             }
         }
         let quotas = members.into_iter();
-        quotas.map(|(id, .., quota)| (id.clone(), quota)).collect()
+        quotas
+            .map(|(.., id, _, _, quota)| (id.clone(), quota))
+            .collect()
     }
 }
 

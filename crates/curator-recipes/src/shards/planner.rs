@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::plan::{Names, Plan};
 
-/// How long a member waits for each one before it, in the order of their ids, to write a plan.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a member waits for each one before it in the order in which members write.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a member has read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,6 +21,19 @@ pub(super) struct View {
     pub(super) version: Option<i32>,
     /// The weights of the members that are present.
     pub(super) present: BTreeMap<String, u32>,
+}
+
+impl View {
+    /// The place of a member in the order in which members write: first those that the plan does
+    /// not have, because they are certainly awake. `None` if the member is absent.
+    fn place(&self, id: &String) -> Option<u32> {
+        self.present.get(id)?;
+        let is_planned = |id: &String| self.plan.members.contains_key(id);
+        let own = (is_planned(id), id);
+        let before = self.present.keys();
+        let before = before.filter(|other| (is_planned(other), *other) < own);
+        u32::try_from(before.count()).ok()
+    }
 }
 
 /// What a member does next.
@@ -40,8 +53,8 @@ pub(super) struct Planner {
     reserve_for: Duration,
     /// Until when the members of the plan that are absent keep their shards; `None` for ever.
     reserved: BTreeMap<String, Option<Instant>>,
-    /// Since when the plan has been out of date.
-    outdated_since: Option<Instant>,
+    /// Since when the plan has been out of date, and its version.
+    outdated: Option<(Instant, Option<i32>)>,
 }
 
 impl Planner {
@@ -53,9 +66,10 @@ impl Planner {
         }
     }
 
-    /// Records that changes may be missed: the times of absent members begin again.
+    /// Records that changes may be missed: all times begin again.
     pub(super) fn lose_sight(&mut self) {
         self.reserved.clear();
+        self.outdated = None;
     }
 
     pub(super) fn step(&mut self, view: &View, now: Instant) -> Step {
@@ -76,12 +90,15 @@ impl Planner {
         let next_end = next_end.filter(is_ahead).min();
         let next = plan.next(&view.shards, &view.present, is_reserved);
         let is_outdated = view.version.is_none() || next != *plan;
-        let place = view.present.keys().position(|id| *id == self.id);
-        let Some(place) = place.filter(|_| is_outdated) else {
-            self.outdated_since = None;
+        let Some(place) = view.place(&self.id).filter(|_| is_outdated) else {
+            self.outdated = None;
             return Step::Wait(next_end);
         };
-        let write_at = *self.outdated_since.get_or_insert(now) + PATIENCE * place as u32;
+        let outdated = self.outdated.filter(|(_, of)| *of == view.version);
+        let (since, _) = *self
+            .outdated
+            .insert(outdated.unwrap_or((now, view.version)));
+        let write_at = since + PATIENCE * place;
         if now < write_at {
             return Step::Wait(Some(next_end.map_or(write_at, |end| end.min(write_at))));
         }
@@ -128,16 +145,15 @@ mod tests {
     }
 
     #[test]
-    fn members_write_in_the_order_of_their_ids() {
+    fn a_member_that_joins_writes_at_once_and_the_others_wait_their_turn() {
         let now = now();
         let view = view(Some(planned(&["a", "b"])), &["a", "b", "c"]);
         let expected = planned(&["a", "b"]).next(&view.shards, &view.present, |_| false);
-        for (id, place) in [("a", 0), ("b", 1), ("c", 2)] {
+        assert_eq!(planner("c").step(&view, now), Step::Write(expected.clone()));
+        for (id, place) in [("a", 1), ("b", 2)] {
             let mut planner = planner(id);
             let turn = now + PATIENCE * place;
-            if place > 0 {
-                assert_eq!(planner.step(&view, now), Step::Wait(Some(turn)));
-            }
+            assert_eq!(planner.step(&view, now), Step::Wait(Some(turn)));
             assert_eq!(planner.step(&view, turn), Step::Write(expected.clone()));
         }
         // A member that has not joined yet writes no plan.
@@ -185,7 +201,7 @@ mod tests {
     fn members_write_in_their_order_after_they_have_lost_sight() {
         let now = now();
         let outdated = view(Some(planned(&["a", "b"])), &["a", "b", "c"]);
-        let mut planner = planner("c");
+        let mut planner = planner("b");
         let turn = |since| Step::Wait(Some(since + 2 * PATIENCE));
         assert_eq!(planner.step(&outdated, now), turn(now));
         planner.lose_sight();
@@ -197,20 +213,15 @@ mod tests {
     #[test]
     fn members_write_in_their_order_if_a_plan_is_soon_out_of_date() {
         let now = now();
-        let mut planner = planner("c");
+        let mut planner = planner("b");
         let mut view = view(Some(planned(&["a", "b"])), &["a", "b", "c"]);
-        assert_eq!(
-            planner.step(&view, now),
-            Step::Wait(Some(now + 2 * PATIENCE))
-        );
-        // `a` has written, and another member has joined.
+        let turn = |since| Step::Wait(Some(since + 2 * PATIENCE));
+        assert_eq!(planner.step(&view, now), turn(now));
+        // `c` has written, and another member has joined.
         view.plan = planned(&["a", "b", "c"]);
         view.version = Some(4);
         view.present.insert("d".to_owned(), 1);
         let later = now + 3 * PATIENCE;
-        assert_eq!(
-            planner.step(&view, later),
-            Step::Wait(Some(later + 2 * PATIENCE))
-        );
+        assert_eq!(planner.step(&view, later), turn(later));
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::pending;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use curator_client::source::watch;
 use curator_client::{CuratorClient, ZPath};
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt as _};
 
 use super::ShardAssignment;
 use super::planner::View;
@@ -52,31 +53,45 @@ impl Serving {
         self.ended.subscribe()
     }
 
-    /// Begins, continues and stops to serve shards, so that they become those of the plan. A member
-    /// that is leaving waits for no member that is absent. Returns whether all tasks have ended.
-    pub(super) fn follow(&mut self, view: &View, is_leaving: bool) -> bool {
+    /// Begins, continues and stops to serve shards, so that they become those of the plan. A shard
+    /// that moves is served until the next member comes.
+    pub(super) fn follow(&mut self, view: &View) {
         // A plan that was written by another program may have any number of shards.
         let mut mine = view.plan.shards_of(&self.assignment.id);
         mine.retain(|shard| view.shards.contains(shard));
-        self.duties.retain(|_, duty| !duty.is_closed());
-        for (shard, duty) in &self.duties {
-            let mut members = view.plan.members.iter();
-            let wanted = if mine.contains(shard) {
+        self.set_duties(|shard| {
+            if mine.contains(shard) {
                 Duty::Serve
+            } else if view.shards.contains(shard) && view.plan.member_of(shard).is_some() {
+                Duty::HandOver
             } else {
-                match members.find(|(_, member)| member.shards.contains(shard)) {
-                    Some((id, _)) if !is_leaving || view.present.contains_key(id) => Duty::HandOver,
-                    _ => Duty::End,
-                }
-            };
-            duty.send_if_modified(|duty| std::mem::replace(duty, wanted) != wanted);
-        }
+                Duty::End
+            }
+        });
         for shard in mine {
             if !self.duties.contains_key(&shard) {
                 self.start(shard);
             }
         }
+    }
+
+    /// Hands the shards over to those members of the plan that are present, and ends to serve the
+    /// other shards. Returns whether all tasks have ended.
+    pub(super) fn hand_over(&mut self, view: &View) -> bool {
+        self.set_duties(|shard| match view.plan.member_of(shard) {
+            Some(id) if view.present.contains_key(id) => Duty::HandOver,
+            _ => Duty::End,
+        });
         self.duties.is_empty()
+    }
+
+    /// Sets the duties of the tasks that have not ended.
+    fn set_duties(&mut self, duty_of: impl Fn(&str) -> Duty) {
+        self.duties.retain(|_, duty| !duty.is_closed());
+        for (shard, duty) in &self.duties {
+            let wanted = duty_of(shard);
+            duty.send_if_modified(|duty| std::mem::replace(duty, wanted) != wanted);
+        }
     }
 
     /// Ends all jobs, and waits until their leases are released.
@@ -101,17 +116,23 @@ impl Serving {
         let mut dropped = duty_tx.subscribe();
         let duty = duty_tx.subscribe();
         self.duties.insert(shard.clone(), duty_tx);
-        self.assignment.client.spawn(async move {
+        let run = async move {
             let path = selector.path().clone();
             let ending = until_end(&client, &path, duty);
+            if let Err(error) = selector
+                .run(|lease| job(shard.clone(), lease), ending)
+                .await
+            {
+                tracing::warn!(client = client.name(), path = %Truncated(&path), error = %Truncated(&error), "shard assignment: cannot serve a shard");
+            }
+        };
+        self.assignment.client.spawn(async move {
+            // A job can panic when it is dropped.
+            let run = AssertUnwindSafe(run).catch_unwind();
             tokio::select! {
                 biased;
                 () = async { while dropped.changed().await.is_ok() {} } => {}
-                run = selector.run(|lease| job(shard.clone(), lease), ending) => {
-                    if let Err(error) = run {
-                        tracing::warn!(client = client.name(), path = %Truncated(&path), error = %Truncated(&error), "shard assignment: cannot serve a shard");
-                    }
-                }
+                _ = run => {}
             }
             // Now the task has no receiver.
             drop(dropped);
