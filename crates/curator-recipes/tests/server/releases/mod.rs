@@ -12,3 +12,4 @@ pub(crate) mod leader_latch;
 pub(crate) mod leader_observer;
 pub(crate) mod persistent_node;
 pub(crate) mod typed_cache;
+mod typed_cache_in_doubt;
