@@ -12,7 +12,7 @@ use std::num::ParseIntError;
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
-    CuratorCache, ExpectedVersion, TypedCache, TypedEntry, ValueCodec, ValueError,
+    CuratorCache, ExpectedVersion, Lookup, TypedCache, TypedEntry, ValueCodec, ValueError,
 };
 
 const PATH: &str = "/curator-examples/typed-cache";
@@ -84,8 +84,10 @@ async fn main() -> Result<(), Failure> {
 /// The entry, including every write that was confirmed before.
 async fn caught_up(limits: &TypedCache<u32>, name: &str) -> Result<TypedEntry<u32>, Failure> {
     limits.cache().caught_up().await?;
-    let entry = limits.get(name)?.node();
-    Ok(entry.ok_or("the entry looks absent")?)
+    match limits.get(name)? {
+        Lookup::Present(entry) => Ok(entry),
+        other => Err(format!("the entry {name} is not present: {other:?}").into()),
+    }
 }
 
 async fn limit(limits: &TypedCache<u32>, name: &str) -> Result<u32, Failure> {

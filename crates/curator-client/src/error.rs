@@ -273,11 +273,11 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// Nodes that the operation depends on, such as the parents of the node to create, were created
-    /// or deleted by other clients or by the server during each of several attempts. Nothing was
+    /// The node to create or set, or nodes that it depends on, such as its parents, were created or
+    /// deleted by other clients or by the server during each of several attempts. Nothing was
     /// applied.
     #[error(
-        "{operation} {path}: during each attempt, nodes that it depends on were created or deleted by others"
+        "{operation} {path}: during each attempt, the node or those that it depends on were created or deleted by others"
     )]
     KeepsChanging {
         /// The operation.
@@ -515,8 +515,12 @@ impl Error {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match self {
-            Self::Closed => true,
-            Self::RetryFailed { cause, .. } => cause.is_closed(),
+            Self::Closed
+            | Self::SessionEnded {
+                end: SessionEnd::Closed,
+                ..
+            } => true,
+            Self::RetryFailed { cause, .. } | Self::Ambiguous { cause, .. } => cause.is_closed(),
             _ => false,
         }
     }

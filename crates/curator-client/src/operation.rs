@@ -139,14 +139,15 @@ pub(crate) fn size_of_acl(acl: &[Acl]) -> usize {
 /// The lengths, header and flags of a request, rounded up.
 pub(crate) const REQUEST_FRAMING: usize = 64;
 
-/// A node that was created, or set by
+/// A node that was created, or whose data were set by
 /// [`or_set_data`](crate::CreateBuilder::or_set_data).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Created {
     /// Its path, including the number that the server appended.
     pub path: ZPath,
-    /// Its stat after this. A node that is created later has a higher `czxid`.
+    /// Its stat after the create or set. If the reply to a protected create is lost, its stat when it
+    /// was found. A node that is created later has a higher `czxid`.
     pub stat: Stat,
 }
 

@@ -15,7 +15,7 @@ use crate::session::Session;
 
 /// Creates a node; made by [`CuratorClient::create`], after Curator's `CreateBuilder`.
 #[derive(Debug, Clone)]
-#[must_use = "nothing is created before `for_path` is awaited"]
+#[must_use = "nothing is created before `for_path` or `for_path_with_stat` is awaited"]
 pub struct CreateBuilder {
     client: CuratorClient,
     mode: CreateMode,

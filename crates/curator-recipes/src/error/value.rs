@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use curator_client::{
-    Error as ClientError, InvalidPath, Outcome, SessionEnd, ZPath, debug_as_text,
-};
+use curator_client::{Error as ClientError, InvalidPath, Outcome, ZPath, debug_as_text};
 
 use super::Error;
 use crate::codec::Suffix;
@@ -200,16 +198,7 @@ impl ValueError {
         match self {
             Self::Client(error)
             | Self::OutcomeUnknown { cause: error, .. }
-            | Self::ReadFailed { cause: error, .. } => {
-                error.is_closed()
-                    || matches!(
-                        error,
-                        ClientError::SessionEnded {
-                            end: SessionEnd::Closed,
-                            ..
-                        }
-                    )
-            }
+            | Self::ReadFailed { cause: error, .. } => error.is_closed(),
             Self::Lock { cause, .. } => cause.is_closed(),
             _ => false,
         }

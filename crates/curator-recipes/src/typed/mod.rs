@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use curator_client::{Error as ClientError, ZPath, debug_line};
+use curator_client::{ZPath, debug_line};
 use derive_where::derive_where;
 use futures_util::StreamExt as _;
 
@@ -112,6 +112,7 @@ impl<T: Send + Sync + 'static> TypedCache<T> {
         let codec: Arc<dyn ValueCodec<T>> = Arc::new(codec);
         let decoding = Arc::clone(&codec);
         let client = options.client().name().to_owned();
+        // That one entry is valid again is not the end of all failures.
         let failures = EventFailures::new();
         let decode = move |path: &ZPath, data: &[u8], last: Option<&Decoded>| -> Decoded {
             let last = last.and_then(|last| last.downcast_ref());
@@ -136,15 +137,21 @@ impl<T: Send + Sync + 'static> TypedCache<T> {
     ///
     /// When the name is not a single valid part of a path.
     pub fn get(&self, name: &str) -> Result<Lookup<TypedEntry<T>>, CacheError> {
-        let path = self.entry_path(name)?;
+        let path = self.cache.path().child(name)?;
         Ok(self.cache.get(path)?.map(TypedEntry::new))
     }
 
     /// The readable entries of a snapshot, ordered by name, including those with invalid data. The
-    /// snapshot comes from the [cache](Self::cache) or from [`CacheEvent::Resync`]; the nodes of
-    /// another cache have no values.
+    /// snapshot comes from the [cache](Self::cache) or from [`CacheEvent::Resync`].
     pub fn entries(&self, snapshot: &Snapshot) -> impl Iterator<Item = TypedEntry<T>> {
-        snapshot.iter().cloned().map(TypedEntry::new)
+        snapshot.iter().map(|node| self.entry(node))
+    }
+
+    /// The entry of a node of the [cache](Self::cache), for example from a [`Snapshot`]. A node of a
+    /// cache that is not typed, or has other values, is an entry without a value.
+    #[must_use]
+    pub fn entry(&self, node: &CachedNode) -> TypedEntry<T> {
+        TypedEntry::new(node.clone())
     }
 
     /// The changes as a stream for one consumer; there can be any number of streams. It is that of
@@ -159,10 +166,6 @@ impl<T: Send + Sync + 'static> TypedCache<T> {
     pub fn cache(&self) -> &CuratorCache {
         &self.cache
     }
-
-    fn entry_path(&self, name: &str) -> Result<ZPath, ClientError> {
-        Ok(self.cache.path().child(name)?)
-    }
 }
 
 /// What the data of a node decode to.
@@ -175,13 +178,17 @@ struct Content<T> {
 impl<T: 'static> Content<T> {
     /// Decodes the data. `last` is the last content of the same node.
     fn decoded(codec: &dyn ValueCodec<T>, data: &[u8], last: Option<&Self>) -> Self {
-        // A panic in the task of the cache would end the cache because of one entry.
-        let value = catch_unwind(AssertUnwindSafe(|| codec.decode(data)))
-            .unwrap_or_else(|_| Err("the codec has panicked".into()));
-        let before = match &value {
-            Ok(_) => None,
-            Err(_) => last.and_then(Self::last_valid).cloned(),
+        // A panic in the task of the cache would end the cache because of one entry. The text of an
+        // error is logged there.
+        let decode = || {
+            codec
+                .decode(data)
+                .inspect_err(|error| drop(error.to_string()))
         };
+        let value = catch_unwind(AssertUnwindSafe(decode))
+            .unwrap_or_else(|_| Err("the codec has panicked".into()));
+        let last = last.filter(|_| value.is_err());
+        let before = last.and_then(Self::last_valid).cloned();
         Self {
             value: value.map(Arc::new).map_err(Into::into),
             before,

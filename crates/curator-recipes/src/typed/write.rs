@@ -3,7 +3,7 @@
 use curator_client::{Error as ClientError, Outcome, Request, Session, Stat, ZPath};
 
 use super::TypedCache;
-use crate::error::ValueError;
+use crate::error::{ValueError, is_conflict};
 use crate::shared::ANY_VERSION;
 
 /// Identifies a state of an entry: the node, by the zxid of its creation, and the number of writes
@@ -91,24 +91,29 @@ impl<T: Send + Sync + 'static> TypedCache<T> {
         value: &T,
         expected: impl Into<ExpectedVersion> + Send,
     ) -> Result<EntryVersion, ValueError> {
-        let path = &self.entry_path(name)?;
+        let path = &self.cache.path().child(name)?;
         let data = &self.codec.encode(value);
         let client = self.cache.client();
         let create = client.create().creating_parent_containers();
         let stat = match expected.into() {
-            ExpectedVersion::Any => match client.set_data(path, data, None).await {
-                Err(set) if is_no_node(&set) => {
+            ExpectedVersion::Any => {
+                let put = async {
                     let put = create.or_set_data().for_path_with_stat(path, data).await;
-                    // An attempt to set the data whose reply was lost stays in doubt.
-                    put.map(|created| created.stat)
-                        .map_err(|cause| match set.outcome() {
-                            Outcome::Unknown => set,
-                            Outcome::NotApplied => cause,
-                        })
-                }
-                set => set,
+                    Ok(put?.stat)
+                };
+                let put = match client.set_data(path, data, None).await {
+                    Err(ClientError::NoNode { .. }) => put.await,
+                    // An attempt whose reply was lost stays in doubt.
+                    Err(ClientError::RetryFailed { in_doubt, cause })
+                        if matches!(*cause, ClientError::NoNode { .. }) =>
+                    {
+                        let put = put.await.map_err(Box::new);
+                        put.map_err(|cause| ClientError::RetryFailed { in_doubt, cause })
+                    }
+                    set => set,
+                };
+                put.map_err(|cause| failed(path, cause, true))?
             }
-            .map_err(|cause| failed(path, cause, true))?,
             ExpectedVersion::Absent => {
                 let created = create.for_path_with_stat(path, data).await;
                 created.map_err(|cause| failed(path, cause, false))?.stat
@@ -145,7 +150,7 @@ impl<T: Send + Sync + 'static> TypedCache<T> {
     ///
     /// The delete may be applied even if the future is dropped.
     pub async fn delete(&self, name: &str, version: EntryVersion) -> Result<(), ValueError> {
-        let path = &self.entry_path(name)?;
+        let path = &self.cache.path().child(name)?;
         let delete = |session: &Session, version| session.delete(path, version);
         self.if_unchanged(path, version, delete).await
     }
@@ -181,22 +186,12 @@ impl<T: Send + Sync + 'static> TypedCache<T> {
     }
 }
 
-/// Whether the last attempt has found no node.
-fn is_no_node(error: &ClientError) -> bool {
-    match error {
-        ClientError::RetryFailed { cause, .. } => is_no_node(cause),
-        _ => matches!(error, ClientError::NoNode { .. }),
-    }
-}
-
 /// The error of a write. If the write is not repeated, an unknown outcome of it is an
 /// [`Ambiguous`](ClientError::Ambiguous), and any other error is one of the reads before it.
 fn failed(path: &ZPath, cause: ClientError, is_repeated: bool) -> ValueError {
     let path = path.clone();
     match cause {
-        ClientError::NodeExists { .. }
-        | ClientError::BadVersion { .. }
-        | ClientError::NoNode { .. } => ValueError::Conflict { path },
+        _ if is_conflict(&cause) => ValueError::Conflict { path },
         ClientError::Ambiguous { .. } => ValueError::OutcomeUnknown { path, cause },
         _ if cause.outcome() == Outcome::NotApplied => ValueError::Client(cause),
         _ if is_repeated => ValueError::OutcomeUnknown { path, cause },

@@ -10,14 +10,12 @@ use curator_recipes::client::{
 };
 use curator_recipes::{CuratorCache, ExpectedVersion, Lookup, TypedCache, ValueError};
 use curator_test::OpCode;
-use tokio::runtime::Builder;
-use tracing::Level;
 
 use crate::releases::cache::create;
 use crate::releases::typed_cache::numbers;
 use crate::support::{
-    Logs, Row, behind_proxy, behind_proxy_with, builder, client as connected, end_session,
-    new_seed, owner, path, proxy, requests_of, soon, until,
+    Row, behind_proxy, behind_proxy_with, builder, client as connected, end_session, new_seed,
+    owner, path, proxy, requests_of, soon, until,
 };
 
 /// All texts of an error and its sources.
@@ -137,40 +135,35 @@ async fn a_write_that_is_closed_before_its_reply_is_closed_for_each_expected_ver
 
 /// The parents are missing, and the read that looks for them is lost: nothing was written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unconditional_put_whose_read_fails_has_changed_nothing() {
+async fn a_put_whose_read_of_the_parents_fails_has_changed_nothing() {
     let never = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(never)).await;
     let directory = path("typed/any-read");
     let typed = numbers(&client, &directory);
     soon(typed.cache().ready()).await.unwrap();
-    for expected in [ExpectedVersion::Absent, ExpectedVersion::Any] {
-        until(async || client.check_exists("/").await.is_ok()).await;
-        proxy.cut_before_reply(OpCode::Exists);
-        let error = soon(typed.put("a", &1, expected)).await.unwrap_err();
-        proxy.disarm();
-        until(async || client.check_exists("/").await.is_ok()).await;
-        assert!(client.check_exists(&directory).await.unwrap().is_none());
-        assert_eq!(
-            error.outcome(),
-            Outcome::NotApplied,
-            "{expected:?}: {error}"
-        );
-    }
+    until(async || client.check_exists("/").await.is_ok()).await;
+    proxy.cut_before_reply(OpCode::Exists);
+    let put = typed.put("a", &1, ExpectedVersion::Absent);
+    let error = soon(put).await.unwrap_err();
+    proxy.disarm();
+    until(async || client.check_exists("/").await.is_ok()).await;
+    assert!(client.check_exists(&directory).await.unwrap().is_none());
+    assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
 }
 
-/// The documentation of `entries`: the nodes of another cache have no values.
+/// A node of a cache that is not typed has no value.
 #[tokio::test]
-async fn the_nodes_of_another_cache_have_no_values() {
+async fn an_entry_is_made_of_a_node_of_the_cache() {
     let client = connected().await;
-    let one = numbers(&client, &path("typed/one"));
-    let two = numbers(&client, &path("typed/two"));
-    two.put("a", &1, ExpectedVersion::Absent).await.unwrap();
-    let snapshot = soon(two.cache().caught_up()).await.unwrap();
-    for entry in one.entries(&snapshot) {
-        assert!(
-            entry.value().is_err(),
-            "{entry:?} has the value of the other cache"
-        );
+    let directory = path("typed/one");
+    let typed = numbers(&client, &directory);
+    typed.put("a", &1, ExpectedVersion::Absent).await.unwrap();
+    let options = CuratorCache::builder(&client, &directory).unwrap();
+    let bytes = options.children_only().start().unwrap();
+    for (cache, value) in [(typed.cache(), Some(1)), (&bytes, None)] {
+        let snapshot = soon(cache.caught_up()).await.unwrap();
+        let entry = typed.entry(snapshot.iter().next().unwrap());
+        assert_eq!(entry.value().ok().map(|value| **value), value);
     }
 }
 
@@ -196,26 +189,6 @@ async fn an_error_of_the_codec_whose_text_panics_does_not_end_the_cache() {
     let typed = TypedCache::start(options, codec).unwrap();
     soon(typed.cache().ready()).await.unwrap();
     assert!(matches!(typed.get("a").unwrap(), Lookup::Present(_)));
-}
-
-/// The page: the path of each is logged, at most 8 in an interval.
-#[test]
-fn invalid_entries_whose_names_differ_in_a_number_are_both_logged() {
-    let logs = Logs::at(Level::WARN);
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    let directory = path("typed/numbered");
-    logs.capture_call(|| {
-        runtime.block_on(async {
-            let client = connected().await;
-            for name in ["tenant-1", "tenant-2"] {
-                create(&client, &format!("{directory}/{name}"), b"x").await;
-            }
-            let typed = numbers(&client, &directory);
-            soon(typed.cache().ready()).await.unwrap();
-            client.close().await.unwrap();
-        });
-    });
-    assert_eq!(logs.all().len(), 2);
 }
 
 /// Under a chroot and a namespace that are missing, every kind of write and read concerns one node.
