@@ -511,7 +511,7 @@ impl Error {
         }
     }
 
-    /// Whether this program has closed the client.
+    /// Whether the cause is that this program has closed the client.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match self {
