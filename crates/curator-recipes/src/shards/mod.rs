@@ -363,21 +363,26 @@ impl ShardAssignment {
         }
     }
 
-    /// Sets the data of a node that has this version, if the `absent` nodes do not exist; if the
-    /// version is `None`, creates the node. Returns `false` if another client was faster.
+    /// Sets the data of a node that has this version, if each of the `members` exists or not, as
+    /// expected; if the version is `None`, creates the node. Returns `false` if another client was
+    /// faster.
     async fn write(
         &self,
         path: &ZPath,
         data: String,
         version: Option<i32>,
-        absent: impl Iterator<Item = ZPath>,
+        members: impl Iterator<Item = (ZPath, bool)>,
     ) -> Result<bool> {
         let written = if version.is_some() {
             let mut transaction = self.client.transaction().set_data(path, data, version)?;
-            for node in absent {
-                // Fails if the node exists.
-                transaction = transaction.create(&node, "", CreateMode::Persistent)?;
-                transaction = transaction.delete(node, None)?;
+            for (node, exists) in members {
+                transaction = if exists {
+                    transaction.check(node, None)?
+                } else {
+                    // Fails if the node exists.
+                    let created = transaction.create(&node, "", CreateMode::Persistent)?;
+                    created.delete(node, None)?
+                };
             }
             transaction.commit().await.map(drop)
         } else {

@@ -183,16 +183,21 @@ impl Run {
     }
 
     /// Replaces the plan, unless another member was faster, or a member that the plan leaves out has
-    /// returned. Returns whether the plan is replaced.
+    /// returned, or one that it adds has left. Returns whether the plan is replaced.
     async fn write(&mut self, plan: &Plan) -> bool {
-        let assignment = &self.assignment;
-        let dropped = self.view.plan.members.keys();
-        let dropped = dropped.filter(|id| !plan.members.contains_key(*id) && **id != assignment.id);
-        // A plan that was written by another program may contain any id.
-        let dropped = dropped.filter_map(|id| assignment.members.child(id).ok());
+        let (assignment, before) = (&self.assignment, &self.view.plan.members);
+        let ids = before.keys().chain(plan.members.keys());
+        let changed = ids.filter(|id| {
+            before.contains_key(*id) != plan.members.contains_key(*id) && **id != assignment.id
+        });
+        let changed = changed.filter_map(|id| {
+            // A plan that was written by another program may contain any id.
+            let node = assignment.members.child(id).ok()?;
+            Some((node, plan.members.contains_key(id)))
+        });
         let (path, version) = (&assignment.plan, self.view.version);
         let written = assignment
-            .write(path, plan.encode(), version, dropped)
+            .write(path, plan.encode(), version, changed)
             .await;
         log(&self.assignment, &mut self.writing, "write", &written);
         written.unwrap_or(false)

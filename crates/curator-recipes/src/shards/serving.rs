@@ -7,6 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use curator_client::source::watch;
+use curator_client::text::panic_message;
 use curator_client::{CuratorClient, ZPath};
 use futures_util::future::{BoxFuture, FutureExt as _};
 
@@ -116,23 +117,24 @@ impl Serving {
         let mut dropped = duty_tx.subscribe();
         let duty = duty_tx.subscribe();
         self.duties.insert(shard.clone(), duty_tx);
-        let run = async move {
+        self.assignment.client.spawn(async move {
             let path = selector.path().clone();
             let ending = until_end(&client, &path, duty);
-            if let Err(error) = selector
-                .run(|lease| job(shard.clone(), lease), ending)
-                .await
-            {
-                tracing::warn!(client = client.name(), path = %Truncated(&path), error = %Truncated(&error), "shard assignment: cannot serve a shard");
-            }
-        };
-        self.assignment.client.spawn(async move {
             // A job can panic when it is dropped.
+            let run = selector.run(|lease| job(shard.clone(), lease), ending);
             let run = AssertUnwindSafe(run).catch_unwind();
             tokio::select! {
                 biased;
                 () = async { while dropped.changed().await.is_ok() {} } => {}
-                _ = run => {}
+                run = run => {
+                    let error = match run {
+                        Ok(run) => run.err().map(|error| error.to_string()),
+                        Err(panic) => Some(panic_message(&*panic)),
+                    };
+                    if let Some(error) = error {
+                        tracing::warn!(client = client.name(), path = %Truncated(&path), error = %Truncated(error), "shard assignment: cannot serve a shard");
+                    }
+                }
             }
             // Now the task has no receiver.
             drop(dropped);

@@ -61,6 +61,29 @@ async fn a_member_that_was_cut_off_takes_no_shards_of_a_member_that_returned_in_
     .await;
 }
 
+/// The plan of a member that was paused adds nobody who has left meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_paused_member_gives_no_shards_to_a_member_that_has_left() {
+    let members = Members::new();
+    let a = members.start("a", |builder| builder).await;
+    members.served.until(&[8]).await;
+    sleep(Duration::from_secs(30)).await;
+    let plan = members.plan();
+    let process = members.simulation.process("admin");
+    let client = crate::support::builder(&members.simulation.connect_string(), members.session);
+    let client = process.run(client.connect()).await.unwrap();
+    // A new member writes the plan itself; after a second, the others do.
+    let joins = "/work/agreed/members/joins";
+    client.create().for_path(joins, "1").await.unwrap();
+    sleep(Duration::from_millis(500)).await;
+    a.process.pause();
+    client.delete().for_path(joins).await.unwrap();
+    sleep(Duration::from_secs(2)).await;
+    a.process.resume();
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(members.plan(), plan);
+}
+
 /// "a member that vanishes keeps its shards for a time": from the last time that it vanished.
 #[tokio::test(start_paused = true)]
 async fn the_time_begins_again_if_a_member_returned_while_another_had_no_connection() {
