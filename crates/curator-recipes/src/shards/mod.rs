@@ -119,7 +119,7 @@ pub enum Shards {
     Listed,
 }
 
-/// Returns the names if they can be those of an assignment.
+/// Returns the names, if an assignment can have them.
 fn valid(names: Names) -> Result<Names> {
     for name in &names {
         ZPath::root().child(name)?;

@@ -54,8 +54,8 @@ impl Serving {
         self.ended.subscribe()
     }
 
-    /// Begins, continues and stops to serve shards, so that they become those of the plan. A shard
-    /// that moves is served until the next member comes.
+    /// Starts and ends tasks, so that this member serves its shards of the plan. It serves a shard
+    /// that moves until the next member comes.
     pub(super) fn follow(&mut self, view: &View) {
         // A plan that was written by another program may have any number of shards.
         let mut mine = view.plan.shards_of(&self.assignment.id);
@@ -76,8 +76,8 @@ impl Serving {
         }
     }
 
-    /// Hands the shards over to those members of the plan that are present, and ends to serve the
-    /// other shards. Returns whether all tasks have ended.
+    /// Hands the shards over to those members of the plan that are present, and ends the tasks of
+    /// the other shards. Returns whether all tasks have ended.
     pub(super) fn hand_over(&mut self, view: &View) -> bool {
         self.set_duties(|shard| match view.plan.member_of(shard) {
             Some(id) if view.present.contains_key(id) => Duty::HandOver,

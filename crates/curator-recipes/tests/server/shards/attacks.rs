@@ -61,7 +61,7 @@ async fn a_member_that_was_cut_off_takes_no_shards_of_a_member_that_returned_in_
     .await;
 }
 
-/// The plan of a member that was paused adds nobody who has left meanwhile.
+/// A member that was paused writes no plan with a member that has left meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_paused_member_gives_no_shards_to_a_member_that_has_left() {
     let members = Members::new();

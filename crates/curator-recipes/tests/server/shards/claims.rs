@@ -261,7 +261,7 @@ async fn a_job_that_panics_when_it_is_dropped_is_run_again() {
     }
     let again = tokio::time::timeout(Duration::from_secs(600), runs.recv()).await;
     run.abort();
-    assert!(again.is_ok(), "nobody serves the shard");
+    assert!(again.is_ok(), "no member serves the shard");
 }
 
 /// A member that joins need not wait for several members that are stopped.
